@@ -9,7 +9,7 @@ from muster.schemas import ids
 from muster.schemas.devices import ComposabilitySpec
 from muster.schemas.facts.composability import ComposeRequested, DecomposeRequested, DetachRequested
 from muster.schemas.facts.job import JobCancelRequested, JobFinished, JobSubmitted
-from muster.schemas.facts.job_wishes import Ask, JobHoldRequested, JobPriorityRequested
+from muster.schemas.facts.job_wishes import Ask, JobEditRequested, JobHoldRequested, JobPriorityRequested
 from muster.schemas.facts.queue import QueueChangeRequested, QueueSpec
 from muster.schemas.facts.reservation import ReservationSpec, ReserveEndRequested, ReserveRequested
 from muster.schemas.job import Job, JobSpec, TaskGroup
@@ -62,6 +62,13 @@ class VirtualFederation(VirtualService[FederationCore]):
             return self.write("gateway", "job", one.id, "priority-requested", wanted)
         hold = JobHoldRequested(principal="ada", reason=reason)
         return self.write("gateway", "job", one.id, f"{ask.value}-requested", hold)
+
+    def requeue(self, one: Job) -> Fact:
+        return self.write("gateway", "job", one.id, "requeue-requested", JobHoldRequested(principal="ada"))
+
+    def edit(self, one: Job, **fields: object) -> Fact:
+        asked = JobEditRequested.model_validate({"principal": "ada", **fields})
+        return self.write("gateway", "job", one.id, "edit-requested", asked)
 
     def change(self, name: str) -> None:
         payload = QueueChangeRequested(spec=QueueSpec(name=name), principal="root")

@@ -18,7 +18,7 @@ from muster.schemas.facts.job import (
     PodsOutcome,
     PodsStarted,
 )
-from muster.schemas.facts.job_wishes import Ask, JobHoldRequested, JobPriorityRequested
+from muster.schemas.facts.job_wishes import Ask, JobEditRequested, JobHoldRequested, JobPriorityRequested
 from muster.schemas.facts.node import NodeJoined, NodeLost, NodeReturned, NodeState
 from muster.schemas.facts.queue import QueueChangeRequested, QueueSpec
 from muster.schemas.job import Job, JobSpec, Phase, TaskGroup
@@ -98,6 +98,20 @@ class VirtualScheduler(VirtualService[SchedulerCore]):
     def release(self, one: Job) -> None:
         self.ask(one, Ask.RELEASE)
         self.settle()
+
+    def requeue(self, one: Job, *, reason: str = "") -> Fact:
+        """The request of a user to requeue the job arrives, and the scheduler answers."""
+        asked = JobHoldRequested(principal="ada", reason=reason)
+        fact = self.write("federation", "job", one.id, "requeue-forwarded", asked)
+        self.settle()
+        return fact
+
+    def edit(self, one: Job, **fields: object) -> Fact:
+        """The request of a user to edit the job arrives, and the scheduler answers."""
+        asked = JobEditRequested.model_validate({"principal": "ada", **fields})
+        fact = self.write("federation", "job", one.id, "edit-forwarded", asked)
+        self.settle()
+        return fact
 
     def prioritise(self, one: Job, priority: int) -> None:
         self.ask(one, Ask.PRIORITY, priority=priority)

@@ -45,7 +45,7 @@ class Yard(VirtualScheduler):
         return {
             self.names_of[job_id]: self.names_of[stop.made_way_for]
             for job_id, stop in stops
-            if stop.reason is StopReason.PREEMPTED
+            if stop.reason is StopReason.PREEMPTED and not stop.requeued
         }
 
     def obey(self) -> None:

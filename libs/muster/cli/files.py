@@ -1,4 +1,4 @@
-"""Read input files: regular files, pipes and standard input, each up to a size limit."""
+"""Read input files: regular files, pipes and standard input, each up to a size limit. Write private files."""
 
 import os
 import select
@@ -29,6 +29,15 @@ def read_text(path: Path, *, bytes_max: int, form: str) -> str:
         return content.decode("utf-8")
     except UnicodeDecodeError as error:
         raise usage(f"{where}: is not UTF-8 at byte {error.start}; give a {form} in UTF-8") from error
+
+
+def write_private(file: Path, text: str) -> None:
+    """Write a file that only this user may read, whole or not at all. Raises OSError."""
+    new = file.with_name(f"{file.name}.{os.getpid()}.new")
+    file.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+    with os.fdopen(os.open(new, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w", encoding="utf-8") as out:
+        out.write(text)
+    new.replace(file)
 
 
 def _content(path: Path, bytes_max: int) -> bytes:

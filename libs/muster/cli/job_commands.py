@@ -1,4 +1,4 @@
-"""Commands for jobs: `muster submit`, `cancel`, `hold`, `release` and `priority`."""
+"""Commands for jobs: `muster submit`, `cancel`, `hold`, `release`, `requeue`, `priority` and `edit`."""
 
 import os
 from collections.abc import Callable
@@ -12,12 +12,18 @@ from typer.core import TyperCommand
 from muster.cli import values
 from muster.cli.errors import usage
 from muster.cli.options import As, Output, Reason, StateDir, spread
+from muster.cli.template_commands import template_name
 
-Ask = Literal["cancel", "hold", "release"]
+Ask = Literal["cancel", "hold", "release", "requeue"]
 _ASKS: tuple[tuple[Ask, str, str], ...] = (
     ("cancel", "Jobs to cancel.", "Cancel jobs; running pods are stopped."),
     ("hold", "Pending jobs to hold.", "Hold pending jobs: they do not start, and keep their position in the queue."),
     ("release", "Held jobs to release.", "Release held jobs, so that they can start."),
+    (
+        "requeue",
+        "Placed or running jobs.",
+        "Stop the attempt of jobs, with its grace period, and queue them again; it counts as no failure or preemption.",
+    ),
 )
 """Requests for several jobs, with the help texts of the argument and of the command."""
 
@@ -28,6 +34,7 @@ def register(app: typer.Typer) -> None:
     for ask, of, does in _ASKS:
         app.command(ask)(_asking(ask, of=of, does=does))
     app.command()(priority)
+    app.command()(edit)
 
 
 _SHAPE = "Options of a job without a file"
@@ -170,7 +177,7 @@ def words_of(context: typer.Context) -> tuple[str, ...] | None:
 def check_words(words: tuple[str, ...] | None, shape: JobOptions) -> None:
     """Raise CliError if the command of a job is given twice, or is empty."""
     if words is not None and (shape.command or not words):
-        raise usage("--: give the command of the job once, with --command or behind --, such as -- python train.py")
+        raise usage("--: give the command of the job once, with --command or after --, such as -- python train.py")
 
 
 @spread
@@ -184,6 +191,17 @@ def submit(
     state_dir: StateDir,
     output: As = Output.TABLE,
     shape: JobOptions,
+    template: Annotated[
+        str,
+        typer.Option(help="Template to submit; other options change its fields.", callback=template_name),
+    ] = "",
+    set_: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--set",
+            help="FIELD=VALUE of the template's job, such as gpus=16 or pod.env.EPOCHS=3; repeat for more.",
+        ),
+    ] = None,
     dry_run: Annotated[
         bool, typer.Option("--dry-run", help="Report whether and where the jobs would start; submit nothing.")
     ] = False,
@@ -198,7 +216,7 @@ def submit(
         ),
     ] = "",
 ) -> None:
-    """Submit the jobs of a file, or one job defined by options, with its command after `--`.
+    """Submit the jobs of a file, one job of a template, or one job defined by options, with its command after `--`.
 
     For example: muster submit --gpus 8 -- python train.py --lr 3
     """
@@ -208,13 +226,21 @@ def submit(
 
     words = words_of(context)
     check_words(words, shape)
+    given = [one for one in job_spec.OPTIONS if values.source_of(context, one) == "COMMANDLINE"]
+    if set_ and not template:
+        raise usage("--set: changes a field of a template; give --template, or edit the job file")
     if file is not None:
-        given = [job_spec.option_of(one) for one in job_spec.OPTIONS if values.source_of(context, one) == "COMMANDLINE"]
-        if given or words:
-            raise usage(f"FILE and {', '.join(given) or '--'}: give the file or the options of one job, not both")
-    elif all(one is None for one in (shape.gpus, shape.gpu_milli, shape.cpu_milli)):
+        beside = ["--template"] if template else [*map(job_spec.option_of, given)]
+        if beside or words:
+            raise usage(f"FILE and {', '.join(beside) or '--'}: give the file or the options of one job, not both")
+    elif not template and all(one is None for one in (shape.gpus, shape.gpu_milli, shape.cpu_milli)):
         raise usage("FILE: nothing to submit; give a job file, or a shape such as --gpus 8")
-    specs = load_jobs(file) if file else [job_spec.from_options(shape, words=words or ())]
+    if template:
+        from muster.cli import templates
+
+        specs = [templates.made(template, shape, given=given, words=words or (), assignments=set_ or ())]
+    else:
+        specs = load_jobs(file) if file else [job_spec.from_options(shape, words=words or ())]
     for warning in dict.fromkeys(one for spec in specs for one in job_spec.key_warnings(spec)):
         print_note(f"warning: {warning}")
     if dry_run:
@@ -256,3 +282,20 @@ def priority(
     from muster.cli import submitting
 
     submitting.prioritise(state_dir, job_id, priority, reason=reason, form=output)
+
+
+def edit(
+    *,
+    job_id: Annotated[str, typer.Argument(help="A job that waits.", metavar="ID", callback=values.job_id)],
+    set_: Annotated[
+        list[str] | None,
+        typer.Option("--set", help="FIELD=VALUE: priority, total_run_time_s or min_slice_s; repeat for more."),
+    ] = None,
+    state_dir: StateDir,
+    output: As = Output.TABLE,
+    reason: Reason = "",
+) -> None:
+    """Change the priority and the run times of a waiting job; without --set in the editor that $EDITOR names."""
+    from muster.cli import editing
+
+    editing.edit(state_dir, job_id, set_ or (), reason=reason, form=output)

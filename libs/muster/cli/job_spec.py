@@ -37,6 +37,21 @@ def from_options(options: JobOptions, *, words: Sequence[str] = ()) -> JobSpec:
 
     None: not given. An option sets the field of the same name of the job, or else of its task group.
     """
+    body, shape = parts(options, words=words)
+    try:
+        return JobSpec.model_validate({**body, "task_groups": [shape]})
+    except ValidationError as error:
+        first = error.errors()[0]["loc"]
+        named = next(filter(None, (option_of(str(part)) for part in reversed(first))), "")
+        if named == option_of("topology") and first[0] == "task_groups":
+            named = "--group-topology"
+        elif words and named == option_of("command"):
+            named = "COMMAND"
+        raise usage(f"{named + ': ' if named else ''}{sentence(error)}") from error
+
+
+def parts(options: JobOptions, *, words: Sequence[str]) -> tuple[dict[str, object], dict[str, object]]:
+    """Return the fields of the job and of its task group that options and command give. Raises CliError."""
     fields: dict[str, object] = {name: getattr(options, name) for name in _OF_JOB}
     fields |= {
         "topology": topology(options.topology),
@@ -50,16 +65,7 @@ def from_options(options: JobOptions, *, words: Sequence[str] = ()) -> JobSpec:
     group |= {"gpu_models": options.gpu_model or [], "topology": topology(options.group_topology)}
     body = {name: value for name, value in fields.items() if value is not None}
     shape = {name: value for name, value in group.items() if value is not None}
-    try:
-        return JobSpec.model_validate({**body, "task_groups": [shape]})
-    except ValidationError as error:
-        first = error.errors()[0]["loc"]
-        named = next(filter(None, (option_of(str(part)) for part in reversed(first))), "")
-        if named == option_of("topology") and first[0] == "task_groups":
-            named = "--group-topology"
-        elif words and named == option_of("command"):
-            named = "COMMAND"
-        raise usage(f"{named + ': ' if named else ''}{sentence(error)}") from error
+    return body, shape
 
 
 def option_of(field: str) -> str:

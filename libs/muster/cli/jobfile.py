@@ -42,6 +42,15 @@ def plain(value: object, *, place: str) -> JsonValue:
     return _Walk(place).copy(value, "", ())
 
 
+def yaml_value(text: str, *, place: str) -> JsonValue:
+    """The value of a YAML text, None for an empty one. Raises CliError that names the place."""
+    try:
+        values = list(yaml_values(text, LIMITS))
+    except YamlTextError as error:
+        raise usage(f"{place}: {error}; write YAML, with quotes around such text") from error
+    return plain(values[0], place=place) if values else None
+
+
 def _documents(path: Path) -> Iterator[tuple[str, object]]:
     text = read_text(path, bytes_max=BODY_BYTES_MAX, form="YAML or JSON file")
     try:

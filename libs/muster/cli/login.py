@@ -2,7 +2,6 @@
 
 import asyncio
 import json
-import os
 import ssl
 from collections.abc import Awaitable, Callable, Mapping
 from contextlib import AbstractAsyncContextManager
@@ -16,6 +15,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from muster.bus.clock import SystemTime, TimeSource
 from muster.bus.gateway_settings import is_protected
+from muster.cli.files import write_private
 from muster.client.tokens import TokenError, checked
 from muster.core.instant import NS_PER_S
 
@@ -218,10 +218,15 @@ async def _renewed(login: Login) -> Login:
     return login.model_copy(update={"token": granted.token(login.uses), "refresh_token": refresh})
 
 
+def config_dir(environment: Mapping[str, str], *, home: Path) -> Path:
+    """Return `muster` in the user's configuration directory."""
+    base = Path(environment.get("XDG_CONFIG_HOME", ""))
+    return (base if base.is_absolute() else home / ".config") / "muster"
+
+
 def login_file(environment: Mapping[str, str], *, home: Path) -> Path:
     """Return `muster/logins.json` in the user's configuration directory."""
-    base = Path(environment.get("XDG_CONFIG_HOME", ""))
-    return (base if base.is_absolute() else home / ".config") / "muster" / "logins.json"
+    return config_dir(environment, home=home) / "logins.json"
 
 
 def login_for(url: str, file: Path) -> Login | None:
@@ -232,12 +237,8 @@ def login_for(url: str, file: Path) -> Login | None:
 def store(login: Login, file: Path) -> None:
     """Store a login in place of the previous one for its gateway, readable by this user only. Raises TokenError."""
     kept = _Logins(logins=(login, *(one for one in _stored(file).logins if one.url != login.url)))
-    new = file.with_name(f"{file.name}.{os.getpid()}.new")
     try:
-        file.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-        with os.fdopen(os.open(new, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w", encoding="utf-8") as out:
-            out.write(kept.model_dump_json(indent=2))
-        new.replace(file)
+        write_private(file, kept.model_dump_json(indent=2))
     except OSError as error:
         raise TokenError(f"{file} cannot be written: {error.strerror}") from error
 

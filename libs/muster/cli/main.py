@@ -12,6 +12,7 @@ from typer.core import TyperGroup
 
 from muster.bus.limits import YOUNG_OBJECTS
 from muster.cli import (
+    accounting_commands,
     cluster_commands,
     cordon_commands,
     device_commands,
@@ -32,6 +33,7 @@ from muster.cli import (
     schema_commands,
     simulate_commands,
     stack_commands,
+    template_commands,
     token_commands,
     upgrade_commands,
     usage_commands,
@@ -58,6 +60,7 @@ for module in (
     job_commands,
     run_commands,
     read_commands,
+    accounting_commands,
     cordon_commands,
     cluster_commands,
     usage_commands,
@@ -71,6 +74,7 @@ for module in (
 tools = tool_commands()
 guard_commands.app.add_typer(tools.guard)
 for group in (
+    template_commands.app,
     queue_commands.app,
     device_commands.app,
     tools.demo,

@@ -87,7 +87,9 @@ def ask_each(state_dir: Path, ids: Sequence[str], ask: Ask, *, reason: str, form
     """Send the request for each job. Raises CliError at the first refusal."""
 
     async def ask_all(muster: "Muster") -> list[JobView]:
-        method = {"cancel": muster.cancel, "hold": muster.hold, "release": muster.release}[ask]
+        method = {
+            "cancel": muster.cancel, "hold": muster.hold, "release": muster.release, "requeue": muster.requeue,
+        }[ask]  # fmt: skip
         return [await method(job_id, reason=reason) for job_id in ids]
 
     _tell(call(state_dir, ask_all), f"{ask} requested", form)

@@ -24,7 +24,7 @@ from muster.schemas.devices import ComposabilityBody, ComposabilitySpec, DeviceV
 from muster.schemas.facts.queue import QueueSpec
 from muster.schemas.facts.reservation import ReservationSpec
 from muster.schemas.facts.upgrade import CampaignSpec
-from muster.schemas.job import TERMINAL_PHASES, JobSpec, Phase, PriorityChange
+from muster.schemas.job import TERMINAL_PHASES, JobChange, JobSpec, Phase, PriorityChange
 from muster.schemas.live import OLDEST, OutputLine, OutputPage
 from muster.schemas.members import AssignmentView, FederationView, MemberView, RoutesView
 from muster.schemas.pods import JobPods
@@ -140,9 +140,18 @@ class Muster:
         phase: Phase | None = None,
         live_only: bool = False,
         limit: int = 100,
+        user: str = "",
+        ended: bool = False,
+        ended_from: int = 0,
+        ended_before: int = 0,
     ) -> Sequence[JobView]:
-        """Return the newest jobs first, at most `limit`, reading as many pages as necessary."""
-        wanted = _given(team=team, queue=queue, phase=phase.value if phase else "", live=live_only)
+        """Return the newest jobs first, at most `limit`, reading as many pages as necessary.
+
+        user: only jobs that this principal submitted. ended: only ended jobs, the last to end first; ended_from,
+        ended_before: limits of their end, in nanoseconds since 1970, 0 for none.
+        """
+        wanted = _given(team=team, queue=queue, phase=phase.value if phase else "", live=live_only, user=user)
+        wanted |= _given(ended=ended, ended_from=ended_from or "", ended_before=ended_before or "")
         found: list[JobView] = []
         while len(found) < limit:
             wanted["limit"] = min(PAGE_MAX, limit - len(found))
@@ -167,10 +176,20 @@ class Muster:
         """Request the release of a held job; return its current state. ConflictError if it has ended."""
         return await self._change(JobView, "POST", _path("jobs", job_id, "release"), reason=reason)
 
+    async def requeue(self, job_id: str, *, reason: str = "") -> JobView:
+        """Request that the attempt of a job is stopped, with its grace period, and the job queued again; return its
+        current state. ConflictError unless it is placed or running."""
+        return await self._change(JobView, "POST", _path("jobs", job_id, "requeue"), reason=reason)
+
     async def prioritise(self, job_id: str, priority: int, *, reason: str = "") -> JobView:
         """Request a priority for a job, 0 to 1000; return its current state. ConflictError if it has ended."""
         change = PriorityChange(priority=priority, reason=reason)
         return await self._change(JobView, "POST", _path("jobs", job_id, "priority"), body=change)
+
+    async def edit(self, job_id: str, change: JobChange) -> JobView:
+        """Request changes of a job; return its current state. ConflictError if it has ended, or if the run times of a
+        placed job are to change."""
+        return await self._change(JobView, "PATCH", _path("jobs", job_id), body=change)
 
     async def why(self, job_id: str) -> WhyAnswer:
         """Return why a job is in its present state."""

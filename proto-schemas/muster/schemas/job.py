@@ -132,6 +132,21 @@ class JobKind(StrEnum):
     INFERENCE = "inference"
 
 
+RunTime = Annotated[float, Field(gt=0, le=RUN_TIME_S_MAX)]
+"""Run-time limit over all attempts, in seconds."""
+SliceTime = Annotated[float, Field(ge=0, le=RUN_TIME_S_MAX)]
+"""Minimum run time before preemption, in seconds."""
+
+
+class JobChange(Wire):
+    """Changes of a job, and the reason, for the record. None: unchanged. The times are those of a job that waits."""
+
+    priority: Priority | None = None
+    total_run_time_s: RunTime | None = None
+    min_slice_s: SliceTime | None = None
+    reason: Text = ""
+
+
 class PriorityChange(Wire):
     """The new priority of a job, and the reason, for the record."""
 
@@ -162,8 +177,8 @@ class JobSpec(Kept):
     task_groups: Annotated[tuple[TaskGroup, ...], Field(min_length=1, max_length=GROUPS_MAX)]
     topology: Topology | None = None
     full_node: bool = False
-    total_run_time_s: Annotated[float, Field(gt=0, le=RUN_TIME_S_MAX)] = 7 * 86_400.0
-    min_slice_s: Annotated[float, Field(ge=0, le=RUN_TIME_S_MAX)] = 3600.0
+    total_run_time_s: RunTime = 7 * 86_400.0
+    min_slice_s: SliceTime = 3600.0
     checkpointing: Checkpointing | None = None
     retries: Annotated[int, Field(ge=0, le=100)] = 0
     command: Annotated[tuple[Text, ...], Field(max_length=COMMAND_MAX)] = ()

@@ -79,6 +79,8 @@ _FORWARDED_OF_JOBS: dict[str, type[FactBody]] = {
     "hold_forwarded": job_wishes.JobHoldRequested,
     "release_forwarded": job_wishes.JobHoldRequested,
     "priority_forwarded": job_wishes.JobPriorityRequested,
+    "requeue_forwarded": job_wishes.JobHoldRequested,
+    "edit_forwarded": job_wishes.JobEditRequested,
     "refusal_forwarded": workload.JobRefused,
     "recall_forwarded": federation.JobRecalled,
     "drop_forwarded": federation.JobRecalled,
@@ -89,7 +91,8 @@ TABLE: tuple[FactType, ...] = (
     *_rows(
         FED, "gateway", "job",
         hold_requested=job_wishes.JobHoldRequested, release_requested=job_wishes.JobHoldRequested,
-        priority_requested=job_wishes.JobPriorityRequested,
+        priority_requested=job_wishes.JobPriorityRequested, requeue_requested=job_wishes.JobHoldRequested,
+        edit_requested=job_wishes.JobEditRequested,
     ),
     *_rows(FED, "gateway", "job", refused=workload.JobRefused),
     *_rows(FED, "gateway", "queue", change_requested=queue.QueueChangeRequested),
@@ -149,7 +152,8 @@ TABLE: tuple[FactType, ...] = (
         LOG, "scheduler", "job",
         held=job_wishes.JobHeld, unheld=job_wishes.JobHeld, reprioritised=job_wishes.JobReprioritised,
         hold_refused=job_wishes.JobWishRefused, release_refused=job_wishes.JobWishRefused,
-        priority_refused=job_wishes.JobWishRefused,
+        priority_refused=job_wishes.JobWishRefused, requeue_refused=job_wishes.JobWishRefused,
+        edited=job_wishes.JobEdited, edit_refused=job_wishes.JobWishRefused,
     ),
     *_rows(
         LOG, "scheduler", "reservation",

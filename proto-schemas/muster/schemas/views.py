@@ -90,6 +90,14 @@ class JobView(Record):
     """Nodes that it is not placed on."""
     failures_in_row: int = 0
     """Consecutive failures of its own without progress, which `retries` limits."""
+    measured_s: float = 0.0
+    """GPU-seconds of all attempts that telemetry measured, as last reported."""
+    busy_s: float = 0.0
+    """Of `measured_s`, weighted by the utilization of the GPUs."""
+    total_run_time_s: float = 0.0
+    """Run-time limit over all attempts, within the limits of its queue."""
+    min_slice_s: float = 0.0
+    """Minimum run time before preemption, within the limits of its queue."""
 
 
 def job_view(job: Job, *, cluster: str = "", submitted_at: int | None = None, seq: int = 0) -> JobView:
@@ -117,10 +125,14 @@ def job_view(job: Job, *, cluster: str = "", submitted_at: int | None = None, se
         preemptible=spec.preemptible,
         origin=job.origin.title if job.origin is not None else "",
         retries=spec.retries,
+        total_run_time_s=spec.total_run_time_s,
+        min_slice_s=spec.min_slice_s,
     )
 
 
-_IN_OTHER_FORM = frozenset({"queue", "priority", "held", "excluded", "failures_in_row"})
+_IN_OTHER_FORM = frozenset(
+    {"queue", "priority", "held", "excluded", "failures_in_row", "total_run_time_s", "min_slice_s"}
+)
 """Fields of `JobState` that have other values in a job's row."""
 SAME_AS_STATE = tuple(name for name in field_names(JobView) if name in {*field_names(JobState)} - _IN_OTHER_FORM)
 """Fields that a job's row copies from its state: a field that both classes have is copied without further code."""
@@ -133,6 +145,9 @@ def follow_state(row: JobView, state: JobState) -> None:
     row.queue = state.queue or row.queue
     row.nodes = tuple(dict.fromkeys(slot.node for slot in state.slots))
     row.priority = row.priority if state.priority is None else state.priority
+    spec = state.job.spec
+    row.total_run_time_s = spec.total_run_time_s if state.total_run_time_s is None else state.total_run_time_s
+    row.min_slice_s = spec.min_slice_s if state.min_slice_s is None else state.min_slice_s
     row.held = state.held is not None
     row.reserved_at = state.reserved.starts_at if state.reserved is not None else 0
     row.excluded = tuple(one.node for one in state.excluded)

@@ -432,6 +432,10 @@ export interface JobView {
   lost_last_s: number;
   excluded: string[];
   failures_in_row: number;
+  measured_s: number;
+  busy_s: number;
+  total_run_time_s: number;
+  min_slice_s: number;
 }
 
 export interface Lister {

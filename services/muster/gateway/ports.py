@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Protocol, TypeVar
+from typing import Literal, Protocol, TypeVar
 
 from muster.core import Draft
 from muster.gateway.authorise import Principal
@@ -10,7 +10,7 @@ from muster.schemas.access import TokenRecord, TokenView
 from muster.schemas.apiserver import ApiServerReport, ClusterView
 from muster.schemas.base import JobId, Wire
 from muster.schemas.facts.job import JobCancelRequested
-from muster.schemas.facts.job_wishes import Ask, JobHoldRequested, JobPriorityRequested
+from muster.schemas.facts.job_wishes import Ask, JobEditRequested, JobHoldRequested, JobPriorityRequested
 from muster.schemas.facts.queue import QueueSpec
 from muster.schemas.facts.reservation import ReservationSpec
 from muster.schemas.facts.workload import JobRefused
@@ -67,8 +67,8 @@ class JobRef:
 class JobRequest:
     """A request about a job other than its cancellation."""
 
-    ask: Ask
-    payload: JobHoldRequested | JobPriorityRequested
+    ask: Ask | Literal["requeue", "edit"]
+    payload: JobHoldRequested | JobPriorityRequested | JobEditRequested
 
 
 class RequestLog(Protocol):
@@ -95,8 +95,8 @@ class RequestLog(Protocol):
         ...
 
     async def request_of_job(self, job: JobView, asked: JobRequest, *, key: str) -> None:
-        """Store `hold-requested`, `release-requested` or `priority-requested`. key: the idempotency key; the same
-        key gives the same request."""
+        """Store `hold-requested`, `release-requested`, `priority-requested`, `requeue-requested` or
+        `edit-requested`. key: the idempotency key; the same key gives the same request."""
         ...
 
     async def request(self, asked: Draft, *, key: str) -> None:
@@ -120,6 +120,14 @@ class JobFilter:
     phase: Phase | None = None
     live_only: bool = False
     """List only jobs that have not ended."""
+    user: str = ""
+    """The principal that submitted the job."""
+    ended_only: bool = False
+    """List only jobs that have ended, the last to end first."""
+    ended_from: int = 0
+    """Of ended jobs: the earliest end, in nanoseconds since 1970."""
+    ended_before: int = 0
+    """Of ended jobs: the end must be earlier than this; 0: no limit."""
 
 
 @dataclass(frozen=True, slots=True)

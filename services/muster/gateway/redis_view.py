@@ -10,7 +10,7 @@ from redis.asyncio import Redis
 from redis.exceptions import RedisError
 
 from muster.gateway.ports import JobFilter, Known, NodeShape, Page, UnreachableError
-from muster.schemas.readmodel import ReadModel, fact_body, fact_range
+from muster.schemas.readmodel import ReadModel, fact_body, fact_range, order_key
 from muster.schemas.subjects import FED_STREAM, cluster_log
 from muster.schemas.views import FactView, JobView
 
@@ -58,12 +58,12 @@ class RedisView:
         """Return a page of jobs. It reads a bounded number of rows, so a page may be short and still have a next
         page."""
         rows: list[bytes] = []
-        upper = f"({cursor}" if cursor else "+"
+        upper = f"({cursor}" if cursor else _first(wanted)
         for _ in range(SCAN_STEPS_MAX):
             members = await self._members(wanted, upper, max(limit - len(rows), 1))
             if not members:
                 return Page(tuple(rows), "")
-            for member, row in await self._rows_of(members):
+            for member, row in await self._rows_of(members, by="ended_at" if wanted.ended_only else "submitted_at"):
                 if row is not None and _matches(row, wanted):
                     rows.append(row)
                     if len(rows) == limit:
@@ -121,13 +121,14 @@ class RedisView:
     async def _members(self, wanted: JobFilter, upper: str, count: int) -> list[str]:
         """Return the next members of the merged lists, newest first, each once, up to the end of a cut list."""
         count = SCAN_ROWS if _is_narrower(wanted) else count
-        asked = [("ZREVRANGEBYLEX", _list_key(model, wanted), upper, "-", "LIMIT", 0, count) for model in self._all]
+        lower = f"[{order_key(wanted.ended_from, '')}" if wanted.ended_from else "-"
+        asked = [("ZREVRANGEBYLEX", _list_key(model, wanted), upper, lower, "LIMIT", 0, count) for model in self._all]
         lists = cast("list[list[bytes]]", await self._ask(*asked))
         merged = sorted({member.decode() for members in lists for member in members}, reverse=True)
         cuts = [members[-1].decode() for members in lists if len(members) == count]
         return [member for member in merged if member >= max(cuts)] if cuts else merged
 
-    async def _rows_of(self, members: Sequence[str]) -> list[tuple[str, bytes | None]]:
+    async def _rows_of(self, members: Sequence[str], *, by: str) -> list[tuple[str, bytes | None]]:
         job_ids = [member.split(":", 1)[1] for member in members]
         found = cast(
             "list[list[bytes | None]]",
@@ -136,7 +137,7 @@ class RedisView:
         shown: list[bytes | None] = []
         for member, (*rows, of_fed) in zip(members, zip(*found, strict=True), strict=True):
             row = self._assigned((*rows, of_fed)).row
-            shown.append(row if row is not None and _is_listed_as(row, member) else None)
+            shown.append(row if row is not None and _is_listed_as(row, member, by=by) else None)
         return list(zip(members, shown, strict=True))
 
     async def _rows(self, name: str) -> tuple[bytes, ...]:
@@ -190,7 +191,9 @@ def _pairs(answer: object) -> list[tuple[bytes, bytes]]:
 
 
 def _list_key(model: ReadModel, wanted: JobFilter) -> str:
-    """Return the key of the shortest list that holds all wanted jobs."""
+    """Return the key of the shortest list that holds all wanted jobs, in the wanted order."""
+    if wanted.ended_only:
+        return model.key("ended")
     if wanted.phase is not None:
         return model.phase(wanted.phase)
     if wanted.live_only:
@@ -202,14 +205,24 @@ def _list_key(model: ReadModel, wanted: JobFilter) -> str:
     return model.key("all")
 
 
-def _is_listed_as(row: bytes, member: str) -> bool:
-    """Return whether the row is listed with its own time. Another log's list may have another, also invented, time."""
-    return b'"submitted_at":%d,' % int(member.partition(":")[0]) in row
+def _first(wanted: JobFilter) -> str:
+    """Return the upper bound of the first page."""
+    return f"({order_key(wanted.ended_before, '')}" if wanted.ended_before else "+"
+
+
+def _is_listed_as(row: bytes, member: str, *, by: str) -> bool:
+    """Return whether the row is listed with its own time. Another log's list may have another, also invented, time.
+
+    by: the field of the list's order.
+    """
+    return b'"%s":%d,' % (by.encode(), int(member.partition(":")[0])) in row
 
 
 def _is_narrower(wanted: JobFilter) -> bool:
     """Return whether the list holds more than the wanted jobs, so that rows are read in larger steps."""
-    return sum((bool(wanted.team), bool(wanted.queue), wanted.phase is not None, wanted.live_only)) > 1
+    is_ended = wanted.ended_only  # in one list for all teams, queues and phases
+    given = (wanted.team, wanted.queue, wanted.phase is not None, wanted.live_only, is_ended)
+    return bool(wanted.user) or sum(map(bool, given)) > 1
 
 
 def _matches(row: bytes, wanted: JobFilter) -> bool:
@@ -219,6 +232,8 @@ def _matches(row: bytes, wanted: JobFilter) -> bool:
     return (
         (not wanted.team or view.team == wanted.team)
         and (not wanted.queue or view.queue == wanted.queue)
+        and (not wanted.user or view.principal == wanted.user)
         and (wanted.phase is None or view.phase is wanted.phase)
         and not (wanted.live_only and view.phase.is_terminal)
+        and not (wanted.ended_only and not view.phase.is_terminal)
     )

@@ -96,7 +96,7 @@ class NatsRequestLog:
 
     async def request_of_job(self, job: JobView, asked: JobRequest, *, key: str) -> None:
         """Store a request about a job. The same key with another priority is another request."""
-        name, payload = f"{asked.ask.value}-requested", asked.payload
+        name, payload = f"{asked.ask}-requested", asked.payload
         draft = Draft("job", job.id, name, payload, trace=job.trace)
         await self._store(draft, ids.request_fact_id(name, job.id, payload.principal, key, payload.model_dump_json()))
 

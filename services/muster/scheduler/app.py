@@ -37,7 +37,7 @@ from muster.scheduler.core.state import State
 from muster.scheduler.core.stores.jobs import JobRecord
 from muster.scheduler.declaration import DECLARATION
 from muster.scheduler.tally import STATES, Tally, changed_by
-from muster.schemas.facts.job import JobFinished, JobPlaced, JobQueued, QueuedReason
+from muster.schemas.facts.job import REQUEUED, JobFinished, JobPlaced, JobQueued, QueuedReason
 from muster.schemas.facts.queue import GPU
 from muster.schemas.registry import StreamRole
 
@@ -198,9 +198,9 @@ _PLACED = Counter("muster_jobs_placed", "Placements of jobs, over all attempts."
 _WAITED_S = Counter("muster_jobs_waited_seconds", "Total time that jobs waited in a queue before placement.", ("team",))
 _ENDED = Counter("muster_jobs_ended", "Jobs that ended, by outcome.", ("team", "outcome"))
 _REQUEUED = Counter("muster_jobs_requeued", "Jobs that were queued again after an attempt, by reason.", ("reason",))
-for _reason in QueuedReason:
+for _reason in (*QueuedReason, REQUEUED):
     if _reason is not QueuedReason.SUBMITTED:
-        _REQUEUED.labels(_reason.value)  # exported as 0 before the first, so that `rate()` sees the first increase
+        _REQUEUED.labels(str(_reason))  # exported as 0 before the first, so that `rate()` sees the first increase
 
 _logger = logging.getLogger(__name__)
 
@@ -268,8 +268,8 @@ class SchedulerSink:
                     took_s = max(0.0, seconds_between(record.job.submitted_at, fact.time))
                     exemplar = self._exemplars.of(fact.trace, slow=took_s > PLACE_SLOW_S)
                     (_PLACE_TOLD_S if record.explained_at else _PLACE_AT_ONCE_S).observe(took_s, exemplar)
-            case JobQueued(reason=reason) if reason is not QueuedReason.SUBMITTED:
-                _REQUEUED.labels(reason.value).inc()
+            case JobQueued() as queued if queued.reason is not QueuedReason.SUBMITTED:
+                _REQUEUED.labels(queued.shown_reason).inc()
             case JobFinished() as finished if fact.name in _TERMINAL:
                 self._ended(record.job.spec.team, fact.name).inc()
                 if fact.name == "failed" and self._telling.allows(self._time.monotonic_s()):

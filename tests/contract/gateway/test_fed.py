@@ -22,7 +22,7 @@ from muster.schemas.access import Role, TokenRecord, token_hash
 from muster.schemas.devices import ComposabilitySpec
 from muster.schemas.facts.composability import ComposeRequested, DecomposeRequested, DetachRequested
 from muster.schemas.facts.job import JobCancelRequested
-from muster.schemas.facts.job_wishes import Ask, JobHoldRequested, JobPriorityRequested
+from muster.schemas.facts.job_wishes import Ask, JobEditRequested, JobHoldRequested, JobPriorityRequested
 from muster.schemas.facts.queue import QueueChangeRequested, QueueSpec
 from muster.schemas.facts.reservation import ReservationSpec, ReserveEndRequested, ReserveRequested
 from muster.schemas.job import Job, JobSpec, TaskGroup
@@ -111,9 +111,13 @@ async def test_what_is_asked_of_a_job_is_stored_once_for_each_key(door: Door) ->
             await door.log.request_of_job(job_view(job), asked, key=key)
         wanted = JobPriorityRequested(principal="ann", priority=90)
         await door.log.request_of_job(job_view(job), JobRequest(Ask.PRIORITY, wanted), key=key)
+        await door.log.request_of_job(job_view(job), JobRequest("requeue", hold), key=key)
+        edit = JobEditRequested(principal="ann", min_slice_s=60.0)
+        await door.log.request_of_job(job_view(job), JobRequest("edit", edit), key=key)
     info = await door.client.jetstream().stream_info("FED", subjects_filter=">")
     stored = {subject.rsplit(".", 1)[1]: n for subject, n in (info.state.subjects or {}).items()}
-    assert stored == {"submitted": 1, "hold-requested": 2, "release-requested": 2, "priority-requested": 2}
+    asked = ("hold", "release", "priority", "requeue", "edit")
+    assert stored == {"submitted": 1, **{f"{ask}-requested": 2 for ask in asked}}
 
 
 async def test_a_key_that_is_used_again_for_another_priority_asks_for_that_one(door: Door) -> None:

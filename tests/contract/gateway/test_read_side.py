@@ -140,6 +140,12 @@ async def test_a_trail_is_told_by_time_with_each_fact_once(side: Side) -> None:
             JobFilter(phase=Phase.SUBMITTED),
             JobFilter(live_only=True),
             JobFilter(team="t0", phase=Phase.RUNNING),
+            JobFilter(user="ann"),
+            JobFilter(user="bob"),
+            JobFilter(ended_only=True),
+            JobFilter(ended_only=True, team="t0", user="ann", phase=Phase.SUCCEEDED),
+            JobFilter(ended_only=True, phase=Phase.FAILED),
+            JobFilter(ended_only=True, ended_from=11, ended_before=31),
         ]
     ),
 )
@@ -164,8 +170,12 @@ async def test_pages_hold_every_wanted_job_once_and_newest_first(
         if fate == "ended":
             log.ended(job)
         phase = Phase.SUCCEEDED if fate == "ended" else Phase(fate)
+        ended_at = len(log.facts) if fate == "ended" else 0
         fits = (
-            wanted.team in ("", job.spec.team)
+            wanted.user in ("", job.principal)
+            and not (wanted.ended_only and not wanted.ended_from <= ended_at < (wanted.ended_before or 10_000))
+            and not (wanted.ended_only and not ended_at)
+            and wanted.team in ("", job.spec.team)
             and wanted.queue in ("", job.spec.team)
             and wanted.phase in (None, phase)
             and not (wanted.live_only and phase.is_terminal)

@@ -1,4 +1,4 @@
-"""Held, released and moved in line through a whole stack: door, federation, scheduler, read model, command line."""
+"""Held, released, requeued, edited and moved in line through a whole stack, from the gateway to the command line."""
 
 from collections.abc import AsyncIterator
 from pathlib import Path
@@ -9,7 +9,7 @@ import pytest_asyncio
 from kit.stack.living import Harness, command, job, open_harness, options
 from muster.client import ConflictError
 from muster.schemas.facts.job_wishes import Ask
-from muster.schemas.job import Phase
+from muster.schemas.job import JobChange, Phase
 
 pytestmark = [pytest.mark.connected, pytest.mark.asyncio(loop_scope="module")]
 
@@ -65,3 +65,33 @@ async def test_another_priority_moves_a_waiting_job_in_line(harness: Harness) ->
     await harness.ended([full, first, second])
     placed = [fact.subject_id for fact in await harness.facts() if fact.name == "placed"]
     assert placed[-3:] == [full, second, first]
+
+
+async def test_a_requeued_job_runs_again_as_its_next_attempt(harness: Harness) -> None:
+    muster = harness.muster
+    one = (await muster.submit(job("again", gpus=1, run_s=10_000))).id
+    await harness.job_that(one, lambda view: view.phase is Phase.RUNNING)
+    assert "requeue requested" in await command(harness.settings.state_dir, "requeue", one, "--reason", "new data")
+    again = await harness.job_that(one, lambda view: view.phase is Phase.RUNNING and view.attempt == 2)
+    assert (again.preemptions, again.retries_used, again.node_losses) == (0, 0, 0)
+    told = [fact for fact in await harness.facts() if fact.subject_id == one]
+    (queued,) = [fact.payload for fact in told if fact.name == "queued" and fact.payload.attempt == 2]
+    assert (queued.shown_reason, queued.detail.endswith(": new data")) == ("requeued", True)
+    await muster.cancel(one)
+    await harness.ended([one])
+    assert await harness.violations([one]) == []
+
+
+async def test_an_edited_job_waits_with_other_run_times(harness: Harness) -> None:
+    muster = harness.muster
+    full, waits = [(await muster.submit(job(name, gpus=8, run_s=10_000))).id for name in ("full", "waits")]
+    await harness.job_that(full, lambda view: view.phase is Phase.RUNNING)
+    words = ["--set", "total_run_time_s=0.5", "--set", "priority=70"]
+    assert "total_run_time_s 0.5 requested" in await command(harness.settings.state_dir, "edit", waits, *words)
+    await harness.job_that(waits, lambda view: (view.total_run_time_s, view.priority) == (0.5, 70))
+    with pytest.raises(ConflictError, match="only a job that waits can get other run times"):
+        await muster.edit(full, JobChange(min_slice_s=1.0))
+    await muster.cancel(full)
+    await harness.ended([full, waits])
+    assert (await muster.get(waits)).phase is Phase.TIMED_OUT
+    assert await harness.violations([full, waits]) == []

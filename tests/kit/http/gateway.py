@@ -111,7 +111,7 @@ class FakeLog:
 
     async def request_of_job(self, job: JobView, asked: JobRequest, *, key: str) -> None:
         self._fail()
-        self.of_jobs[key] = (job.id, asked)
+        self.of_jobs[f"{asked.ask} {key}"] = (job.id, asked)
 
     async def request(self, asked: Draft, *, key: str) -> None:
         self._fail()
@@ -147,6 +147,7 @@ class FakeView:
 
     def __init__(self) -> None:
         self.rows: dict[str, JobView] = {}
+        self.wanted: list[JobFilter] = []
         self.facts: dict[str, list[FactView]] = {}
         self.queue_rows = [
             QueueView(name="blue", cluster="atlas"),
@@ -168,6 +169,7 @@ class FakeView:
 
     async def jobs(self, wanted: JobFilter, *, limit: int, cursor: str) -> Page:
         self._answer()
+        self.wanted.append(wanted)
         start = int(cursor.partition(":")[0] or 0)
         rows = [row for row in self.rows.values() if not wanted.team or row.team == wanted.team]
         page = tuple(row.model_dump_json().encode() for row in rows[start : start + limit])

@@ -27,7 +27,7 @@ from muster.client import (
 from muster.client.watch import TypedFact
 from muster.schemas import ids
 from muster.schemas.apiserver import ApiServerReport, ClusterView
-from muster.schemas.job import Job
+from muster.schemas.job import Job, JobChange
 from muster.schemas.views import Problem, job_view
 
 
@@ -36,6 +36,7 @@ class FakeMuster:
     keys: list[str] = field(default_factory=list)
     specs: list[JobSpec] = field(default_factory=list)
     jobs: dict[str, JobView] = field(default_factory=dict)
+    lists: list[dict[str, object]] = field(default_factory=list)
     facts: list[TypedFact] = field(default_factory=list)
     asked: list[QueueSpec] = field(default_factory=list)
     known: list[QueueView] = field(default_factory=lambda: [QueueView(name="research", cluster="c")])
@@ -98,8 +99,9 @@ class FakeMuster:
     async def get(self, job_id: str) -> JobView:
         return self.jobs[job_id]
 
-    async def list(self, **_: object) -> Sequence[JobView]:
-        return list(self.jobs.values())
+    async def list(self, **wanted: object) -> Sequence[JobView]:
+        self.lists.append(wanted)
+        return list(self.jobs.values())[: int(str(wanted["limit"]))]
 
     async def cancel(self, job_id: str, *, reason: str = "") -> JobView:
         return self._ask("cancel", job_id, reason)
@@ -109,6 +111,13 @@ class FakeMuster:
 
     async def release(self, job_id: str, *, reason: str = "") -> JobView:
         return self._ask("release", job_id, reason)
+
+    async def requeue(self, job_id: str, *, reason: str = "") -> JobView:
+        return self._ask("requeue", job_id, reason)
+
+    async def edit(self, job_id: str, change: JobChange) -> JobView:
+        told = change.model_dump(exclude_none=True, exclude={"reason"})
+        return self._ask(f"edit {told}", job_id, change.reason)
 
     async def prioritise(self, job_id: str, priority: int, *, reason: str = "") -> JobView:
         return self._ask(f"priority {priority}", job_id, reason)

@@ -1,4 +1,4 @@
-"""`muster hold`, `muster release` and `muster priority`."""
+"""`muster hold`, `muster release`, `muster requeue` and `muster priority`."""
 
 import json
 
@@ -20,8 +20,8 @@ def jobs(muster: FakeMuster) -> None:
         )
 
 
-@pytest.mark.parametrize("command", ["cancel", "hold", "release"])
-def test_several_jobs_are_canceled_held_and_released_by_one_command(
+@pytest.mark.parametrize("command", ["cancel", "hold", "release", "requeue"])
+def test_several_jobs_are_canceled_held_released_and_requeued_by_one_command(
     muster: FakeMuster, command: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert run([command, ONE, TWO, "--reason", "wrong data"]) == 0
@@ -37,7 +37,9 @@ def test_a_priority_is_asked_for_and_the_old_one_is_told(
     assert capsys.readouterr().out == f"{ONE}: priority 90 requested, had 50, was queued\n"
 
 
-@pytest.mark.parametrize("arguments", [["hold"], ["release"], ["priority", ONE], ["priority", ONE, "1001"]])
+@pytest.mark.parametrize(
+    "arguments", [["hold"], ["release"], ["requeue"], ["priority", ONE], ["priority", ONE, "1001"]]
+)
 def test_what_is_missing_or_out_of_range_is_a_mistake_of_usage(muster: FakeMuster, arguments: list[str]) -> None:
     assert run(arguments) == 2
     assert muster.asked_of_jobs == []

@@ -19,11 +19,16 @@ def test_a_drained_cluster_gets_no_new_jobs_and_is_asked_for_those_that_have_not
     assert world.where(old) == "east", "it is there until the cluster gives it back"
 
 
+FORWARDED = frozenset({"hold-forwarded", "priority-forwarded", "requeue-forwarded", "edit-forwarded"})
+
+
 def test_what_was_given_back_goes_elsewhere_with_its_age_and_what_was_asked_of_it() -> None:
     world, one = FederatedClusters(), job("one")
     world.submit_all(one)
     world.ask(one, Ask.HOLD, reason="wrong data")
     world.ask(one, Ask.PRIORITY, priority=90)
+    world.requeue(one)
+    world.edit(one, total_run_time_s=60.0)
     world.settle()
     world.now = after(world.now, 100)
     world.drain("east", "west")
@@ -31,8 +36,9 @@ def test_what_was_given_back_goes_elsewhere_with_its_age_and_what_was_asked_of_i
     routed = world.last("routed", one.id)
     assert (routed.cluster, routed.payload.assignment) == ("west", 2)
     assert 100 <= routed.payload.age_s < 101
-    told = [(fact.name, fact.cluster) for fact in world.log if fact.name in ("hold-forwarded", "priority-forwarded")]
-    assert told[2:] == [("hold-forwarded", "west"), ("priority-forwarded", "west")]
+    told = [(fact.name, fact.cluster) for fact in world.log if fact.name in FORWARDED]
+    assert told[2:4] == [("edit-forwarded", "east"), ("requeue-forwarded", "east")]
+    assert told[4:] == [("hold-forwarded", "west"), ("priority-forwarded", "west"), ("edit-forwarded", "west")]
 
 
 def test_what_has_started_finishes_there_and_then_the_cluster_is_drained() -> None:

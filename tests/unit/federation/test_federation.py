@@ -249,7 +249,7 @@ _ASK: dict[str, Callable[[VirtualFederation, str], object]] = {
     "decompose": VirtualFederation.decompose,
     "detach": VirtualFederation.detach,
 }
-_EVENT_NAMES = ("submit", "cancel", *Ask, *_ASK, "report", "decide", "recover")
+_EVENT_NAMES = ("submit", "cancel", "requeue", "edit", *Ask, *_ASK, "report", "decide", "recover")
 EVENTS = st.lists(
     st.tuples(
         st.sampled_from(_EVENT_NAMES),
@@ -269,6 +269,10 @@ def test_every_job_is_routed_or_cancelled_once_whatever_happens_in_which_order(e
                 world.submit(one)
             case "cancel":
                 world.cancel(one)
+            case "requeue":
+                world.requeue(one)
+            case "edit":
+                world.edit(one, min_slice_s=float(index))
             case Ask.HOLD | Ask.RELEASE | Ask.PRIORITY:
                 world.ask(one, Ask(event))
             case "report":
@@ -295,11 +299,14 @@ def test_every_job_is_routed_or_cancelled_once_whatever_happens_in_which_order(e
         forwarded_once_in_order(world, wish)
 
 
+ASKS = (*Ask, "requeue", "edit")
+
+
 def newest_are_forwarded_once(world: VirtualFederation, one: Job) -> None:
     """Each is forwarded at most once and in order; of each sort the newest is, unless the job ended."""
     facts = [fact for fact in world.log if fact.subject_id == one.id]
-    asked = {fact.id: fact for fact in facts if fact.name in [f"{ask.value}-requested" for ask in Ask]}
-    causes = [fact.causes[0] for fact in facts if fact.name in [f"{ask.value}-forwarded" for ask in Ask]]
+    asked = {fact.id: fact for fact in facts if fact.name in [f"{ask}-requested" for ask in ASKS]}
+    causes = [fact.causes[0] for fact in facts if fact.name in [f"{ask}-forwarded" for ask in ASKS]]
     assert len(set(causes)) == len(causes)
     assert set(causes) <= set(asked)
     record = world.core.state.jobs.get(one.id)
@@ -307,7 +314,12 @@ def newest_are_forwarded_once(world: VirtualFederation, one: Job) -> None:
         return
     submitted_at = next(fact.seq for fact in facts if fact.name == "submitted")
     of_live = [fact for fact in asked.values() if fact.seq > submitted_at]
-    for sort in ({"priority-requested"}, {"hold-requested", "release-requested"}):
+    for sort in (
+        {"priority-requested"},
+        {"requeue-requested"},
+        {"edit-requested"},
+        {"hold-requested", "release-requested"},
+    ):
         newest = [fact.id for fact in of_live if fact.name in sort][-1:]
         assert set(newest) <= set(causes)
 
@@ -318,6 +330,17 @@ def forwarded_once_in_order(world: VirtualFederation, wish: str) -> None:
     for about in {fact.subject_id for fact in asked}:
         causes = [fact.causes for fact in forwarded if fact.subject_id == about]
         assert causes == [(fact.id,) for fact in asked if fact.subject_id == about]
+
+
+def test_edits_that_are_not_forwarded_yet_become_one() -> None:
+    world, one = VirtualFederation(), JOBS[0]
+    world.submit(one)
+    world.edit(one, total_run_time_s=60.0, min_slice_s=5.0)
+    last = world.edit(one, min_slice_s=7.0)
+    world.settle()
+    forwarded = world.last("edit-forwarded", one.id)
+    assert forwarded.causes == (last.id,)
+    assert (forwarded.payload.total_run_time_s, forwarded.payload.min_slice_s) == (60.0, 7.0)
 
 
 def key(drafts: list[Draft]) -> list[tuple[object, ...]]:

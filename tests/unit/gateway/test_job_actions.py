@@ -1,4 +1,6 @@
-"""Hold, release and priority over HTTP: who may ask, what is stored, what is refused."""
+"""Hold, release, priority and requeue over HTTP: who may ask, what is stored, what is refused."""
+
+from typing import Literal
 
 import pytest
 
@@ -10,8 +12,14 @@ from muster.schemas.queries import WhyAnswer
 from muster.schemas.views import JobView
 
 JOB = "A" * 26
-PATHS = {Ask.HOLD: "hold", Ask.RELEASE: "release", Ask.PRIORITY: "priority"}
-BODIES = {Ask.PRIORITY: {"priority": 90, "reason": "the paper is due"}}
+REQUEUE: Literal["requeue"] = "requeue"
+ASKS: tuple[Ask | Literal["requeue"], ...] = (*Ask, REQUEUE)
+BODIES: dict[str, object] = {Ask.PRIORITY: {"priority": 90, "reason": "the paper is due"}}
+
+
+def fitting(ask: Ask | Literal["requeue"]) -> Phase:
+    """A phase in which this may be asked of a job."""
+    return Phase.RUNNING if ask == REQUEUE else Phase.QUEUED
 
 
 def a_harness(phase: Phase = Phase.QUEUED) -> FakeHarness:
@@ -20,14 +28,14 @@ def a_harness(phase: Phase = Phase.QUEUED) -> FakeHarness:
     return harness
 
 
-def where(ask: Ask) -> str:
-    return f"/v1/jobs/{JOB}/{PATHS[ask]}"
+def where(ask: Ask | Literal["requeue"]) -> str:
+    return f"/v1/jobs/{JOB}/{ask}"
 
 
-@pytest.mark.parametrize("ask", list(Ask))
+@pytest.mark.parametrize("ask", ASKS)
 @pytest.mark.parametrize(("who", "status"), [("eve", 403), ("bob", 403), ("ann", 202), ("olga", 202), ("root", 202)])
-async def test_who_may_ask_is_who_may_cancel(ask: Ask, who: str, status: int) -> None:
-    harness = a_harness()
+async def test_who_may_ask_is_who_may_cancel(ask: Ask | Literal["requeue"], who: str, status: int) -> None:
+    harness = a_harness(fitting(ask))
     async with harness.client(who) as client:
         answer = await client.post(where(ask), json=BODIES.get(ask))
     assert answer.status_code == status
@@ -35,12 +43,12 @@ async def test_who_may_ask_is_who_may_cancel(ask: Ask, who: str, status: int) ->
     assert stored == ([(JOB, ask, who)] if status == 202 else [])
 
 
-@pytest.mark.parametrize("ask", [Ask.HOLD, Ask.RELEASE])
-async def test_the_answer_is_the_job_as_it_is_and_the_reason_is_kept(ask: Ask) -> None:
-    harness = a_harness()
+@pytest.mark.parametrize("ask", [Ask.HOLD, Ask.RELEASE, REQUEUE])
+async def test_the_answer_is_the_job_as_it_is_and_the_reason_is_kept(ask: Ask | Literal["requeue"]) -> None:
+    harness = a_harness(fitting(ask))
     async with harness.client() as client:
         answer = await client.post(where(ask), params={"reason": "wrong data"})
-    assert (answer.json()["id"], answer.json()["phase"]) == (JOB, "queued")
+    assert (answer.json()["id"], answer.json()["phase"]) == (JOB, fitting(ask).value)
     ((_, asked),) = harness.log.of_jobs.values()
     assert asked.payload.reason == "wrong data"
 
@@ -83,17 +91,27 @@ async def test_a_job_that_has_its_places_cannot_be_held(phase: Phase) -> None:
     assert harness.log.of_jobs == {}
 
 
-@pytest.mark.parametrize("ask", list(Ask))
-async def test_nothing_can_be_asked_of_a_job_that_has_ended(ask: Ask) -> None:
+@pytest.mark.parametrize("phase", [Phase.SUBMITTED, Phase.QUEUED, Phase.STOPPING])
+async def test_only_a_job_with_pods_can_be_requeued(phase: Phase) -> None:
+    harness = a_harness(phase)
+    async with harness.client() as client:
+        answer = await client.post(where(REQUEUE))
+    assert answer.status_code == 409
+    assert f"is {phase.value}: only a job that is placed or running can be requeued" in answer.json()["detail"]
+    assert harness.log.of_jobs == {}
+
+
+@pytest.mark.parametrize("ask", ASKS)
+async def test_nothing_can_be_asked_of_a_job_that_has_ended(ask: Ask | Literal["requeue"]) -> None:
     harness = a_harness(Phase.SUCCEEDED)
     async with harness.client() as client:
         assert (await client.post(where(ask), json=BODIES.get(ask))).status_code == 409
     assert harness.log.of_jobs == {}
 
 
-@pytest.mark.parametrize("ask", list(Ask))
-async def test_the_same_key_is_the_same_request_and_without_one_each_is_new(ask: Ask) -> None:
-    harness = a_harness()
+@pytest.mark.parametrize("ask", ASKS)
+async def test_the_same_key_is_the_same_request_and_without_one_each_is_new(ask: Ask | Literal["requeue"]) -> None:
+    harness = a_harness(fitting(ask))
     async with harness.client() as client:
         for headers in ({"Idempotency-Key": "k"}, {"Idempotency-Key": "k"}, {}, {}):
             await client.post(where(ask), json=BODIES.get(ask), headers=headers)

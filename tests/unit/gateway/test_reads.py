@@ -7,6 +7,7 @@ import pytest
 from kit.http.gateway import FED, LOG, FakeHarness, fact
 from muster.gateway import views
 from muster.gateway.api import changes
+from muster.gateway.ports import JobFilter
 from muster.schemas.facts.queue import QueueSpec
 from muster.schemas.job import Phase
 from muster.schemas.queries import QueueCheckAnswer
@@ -86,12 +87,35 @@ async def test_lists_pass_rows_and_cursor_on() -> None:
 
 @pytest.mark.parametrize(
     "query",
-    ["limit=0", "limit=x", "limit=99999", "phase=asleep", "cursor=%22", "cursor=zz", "live=maybe", "limit=%D9%A3"],
+    [
+        "limit=0",
+        "limit=x",
+        "limit=99999",
+        "phase=asleep",
+        "cursor=%22",
+        "cursor=zz",
+        "live=maybe",
+        "limit=%D9%A3",
+        "ended=maybe",
+        "ended_from=5",
+        "ended_before=5",
+        "ended_from=-1&ended=true",
+        "ended_before=99999999999999999999&ended=true",
+    ],
 )
 async def test_a_list_query_that_makes_no_sense_names_its_field(query: str) -> None:
     async with FakeHarness().client() as client:
         answer = await client.get(f"/v1/jobs?{query}")
     assert (answer.status_code, answer.json()["field"]) == (422, query.partition("=")[0])
+
+
+async def test_the_list_of_ended_jobs_passes_its_limits_on() -> None:
+    harness = FakeHarness()
+    async with harness.client() as client:
+        query = {"ended": "true", "ended_from": 5, "ended_before": 9, "user": "ann", "phase": "failed"}
+        assert (await client.get("/v1/jobs", params=query)).status_code == 200
+    (wanted,) = harness.view.wanted
+    assert wanted == JobFilter(user="ann", phase=Phase.FAILED, ended_only=True, ended_from=5, ended_before=9)
 
 
 async def test_queues_and_nodes_come_from_the_scheduler_with_redis_down_and_lists_do_not() -> None:
@@ -284,11 +308,11 @@ async def test_a_cursor_that_makes_no_sense_is_refused() -> None:
 async def test_what_the_api_does_not_have_is_told_with_what_it_has() -> None:
     async with FakeHarness().client() as client:
         nowhere = await client.get("/v1/jbos")
-        unknown = await client.patch(f"/v1/jobs/{'A' * 26}")
+        unknown = await client.put(f"/v1/jobs/{'A' * 26}")
     assert (nowhere.status_code, nowhere.json()["field"]) == (404, "path")
     assert "GET /v1/jbos" in nowhere.json()["detail"]
     assert (unknown.status_code, unknown.json()["field"]) == (405, "method")
-    assert unknown.headers["allow"] == "DELETE, GET"
+    assert unknown.headers["allow"] == "DELETE, GET, PATCH"
 
 
 async def test_the_document_describes_bodies_and_every_route_and_resolves() -> None:

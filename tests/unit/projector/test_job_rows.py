@@ -8,8 +8,10 @@ from muster.core.instant import NS_PER_S
 from muster.projector.core import ProjectorCore
 from muster.schemas.facts import job as jobs
 from muster.schemas.facts.federation import JobReturned
-from muster.schemas.facts.job_wishes import JobHeld, JobReprioritised
+from muster.schemas.facts.job_wishes import JobEdited, JobHeld, JobReprioritised
+from muster.schemas.facts.telemetry import JobUseReported, JobUseState, Use
 from muster.schemas.job import Job, JobSpec, Phase, Slot, TaskGroup
+from muster.schemas.registry import STATE_NAME
 from muster.schemas.views import JobView, NodeView, QueueView
 
 HOUR_NS = 3600 * NS_PER_S
@@ -263,3 +265,49 @@ def test_a_job_that_came_back_to_a_cluster_has_a_row_again(seen: Seen) -> None:
     run(seen, job)
     assert seen.job(job).phase is Phase.RUNNING
     assert seen.core.anomalies == 0
+
+
+def use_reported(seen: Seen, job: Job, *, measured_s: float, busy_s: float) -> None:
+    payload = JobUseReported(use=Use(measured_s=measured_s, busy_s=busy_s))
+    fact = a_fact("telemetry", "job", job.id, "use-reported", payload, seq=len(seen.story.facts) + 1)
+    seen.story.facts.append(fact)
+
+
+def test_what_telemetry_measured_is_shown_also_if_it_is_reported_after_the_end(seen: Seen) -> None:
+    job = a_job(1)
+    seen.story.routed(job)
+    run(seen, job)
+    use_reported(seen, job, measured_s=100.0, busy_s=40.0)
+    assert (seen.job(job).measured_s, seen.job(job).busy_s) == (100.0, 40.0)
+    seen.story.ended(job)
+    use_reported(seen, job, measured_s=150.0, busy_s=60.0)
+    view = seen.job(job)
+    assert (view.phase, view.measured_s, view.busy_s) == (Phase.SUCCEEDED, 150.0, 60.0)
+    assert view.seq == len(seen.story.facts), "the row is written again"
+
+
+@pytest.mark.parametrize("phase", [Phase.RUNNING, Phase.SUCCEEDED])
+@pytest.mark.parametrize("first", ["job", "use"])
+def test_a_checkpoint_restores_what_was_measured_in_any_order(seen: Seen, phase: Phase, first: str) -> None:
+    job = a_job(1)
+    state = jobs.JobState(job=job, phase=phase, queue="blue")
+    use = JobUseState(reported=JobUseReported(use=Use(measured_s=100.0, busy_s=40.0)))
+    told = [("scheduler", state), ("telemetry", use)]
+    for writer, body in told if first == "job" else told[::-1]:
+        seq = len(seen.story.facts) + 1
+        seen.story.facts.append(a_fact(writer, "job", job.id, STATE_NAME, body, seq=seq))
+    assert (seen.job(job).measured_s, seen.job(job).busy_s) == (100.0, 40.0)
+
+
+def test_the_run_times_are_those_of_the_job_of_its_queue_and_of_the_last_edit(seen: Seen) -> None:
+    job = a_job(1)
+    seen.story.routed(job)
+    assert (seen.job(job).total_run_time_s, seen.job(job).min_slice_s) == (7 * 86_400.0, 3_600.0)
+    seen.story.add("job", job.id, "queued", jobs.JobQueued(queue="blue", attempt=1, total_run_time_s=600.0))
+    assert (seen.job(job).total_run_time_s, seen.job(job).min_slice_s) == (600.0, 3_600.0)
+    seen.story.add("job", job.id, "edited", JobEdited(total_run_time_s=300.0, min_slice_s=60.0, principal="ann"))
+    seen.story.placed(job)
+    seen.story.running(job)
+    view = seen.job(job)
+    assert (view.total_run_time_s, view.min_slice_s) == (300.0, 60.0)
+    assert view.slice_ends_at == view.running_at + 60 * NS_PER_S

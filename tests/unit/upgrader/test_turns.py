@@ -4,6 +4,7 @@ import pytest
 
 from kit.upgrader import DAY, HOUR, NEW, VirtualUpgrader, a_campaign, node_named
 from muster.core import after
+from muster.schemas.facts.job_wishes import JobEdited
 from muster.schemas.facts.node import NodeLeft, RunningJobs, WithholdRequested
 from muster.schemas.facts.operations import NodeActionRequested
 from muster.schemas.facts.upgrade import CampaignEnded, CampaignStopped, Step
@@ -321,3 +322,13 @@ def test_campaigns_whose_failed_nodes_were_freed_are_forgotten() -> None:
         world.person("resume", "n000")
         world.advance(HOUR)
     assert len(world.core.state.campaigns) <= ENDED_KEPT + 1
+
+
+def test_the_run_time_of_an_edited_job_counts_in_the_plan() -> None:
+    world = VirtualUpgrader(1)
+    job_id = world.run_job("n000", limit_s=7 * DAY)
+    edited = JobEdited(total_run_time_s=HOUR, min_slice_s=60.0, principal="ann")
+    world.write("scheduler", "job", job_id, "edited", edited)
+    job = world.core.state.jobs[job_id]
+    assert (job.total_s, job.slice_s) == (HOUR, 60.0)
+    assert job.ends_by(world.now) == after(world.now, HOUR)

@@ -6,7 +6,7 @@ from typing import Protocol
 
 from muster.schemas.base import InstantNs, JobId, Payload, Text
 from muster.schemas.facts.federation import Assignment, JobRecalled, Reroute
-from muster.schemas.facts.job_wishes import JobHeld, JobWish
+from muster.schemas.facts.job_wishes import EditWish, JobHeld, JobWish, RequeueWish
 from muster.schemas.facts.operations import NodeExcluded, PreflightFailed, PreflightPlan
 from muster.schemas.job import Job, Phase, Priority, Slot
 from muster.schemas.record import StateRecord
@@ -66,6 +66,10 @@ class QueuedReason(StrEnum):
     PREFLIGHT_FAILED = "preflight-failed"
 
 
+REQUEUED = "requeued"
+"""Reason that users see of a job that a user requeued. In facts it is `preempted`, which readers before know, too."""
+
+
 class RunCounts(Protocol):
     """Counters of how the attempts of a job ended, as its record and its row keep them."""
 
@@ -81,7 +85,8 @@ class JobQueued(Payload):
 
     total_run_time_s, min_slice_s: after the queue's defaults and maxima; None: as in the job. excluded: nodes that
     it is not placed on from now on. failures_in_row: consecutive failures of the job itself without progress; None:
-    unchanged, and one more after a failure of its own.
+    unchanged, and one more after a failure of its own. requeued: a user requested it; `reason` is `preempted`, but it
+    is no preemption.
     """
 
     queue: str
@@ -92,11 +97,17 @@ class JobQueued(Payload):
     min_slice_s: float | None = None
     excluded: tuple[NodeExcluded, ...] = ()
     failures_in_row: int | None = None
+    requeued: bool = False
+
+    @property
+    def shown_reason(self) -> str:
+        """Return the reason as users see it."""
+        return REQUEUED if self.requeued else self.reason.value
 
     def count_run(self, counts: RunCounts) -> None:
         """Count how the attempt ended after which the job waits again."""
         reason = self.reason
-        counts.preemptions += reason is QueuedReason.PREEMPTED
+        counts.preemptions += reason is QueuedReason.PREEMPTED and not self.requeued
         counts.retries_used += reason is QueuedReason.RETRY
         counts.node_losses += reason is QueuedReason.NODE_LOST
         counts.preflight_failures += reason is QueuedReason.PREFLIGHT_FAILED
@@ -190,7 +201,8 @@ class StopReason(StrEnum):
 class JobStopRequested(Payload):
     """`stop-requested`: the agent notifies the pods of this attempt, and ends them after `grace_s`.
 
-    made_way_for: the job for which this one is preempted. detail: why this one, with numbers.
+    made_way_for: the job for which this one is preempted. detail: why this one, with numbers. requeued: a user
+    requested that the job is queued again; `reason` is `preempted`, but it is no preemption.
     """
 
     attempt: int
@@ -198,6 +210,12 @@ class JobStopRequested(Payload):
     grace_s: float = 0.0
     made_way_for: str = ""
     detail: Text = ""
+    requeued: bool = False
+
+    @property
+    def shown_reason(self) -> str:
+        """Return the reason as users see it."""
+        return REQUEUED if self.requeued else self.reason.value
 
 
 class PodsStarted(Payload):
@@ -363,6 +381,12 @@ class JobState(StateRecord):
     """The newest `node_losses` without progress between them."""
     failures_in_row: int | None = None
     """Consecutive failures of its own without progress, which `spec.retries` limits; None: `retries_used`."""
+    requeue: RequeueWish | None = None
+    """The request to requeue it, without an answer."""
+    requeued: bool = False
+    """Whether its attempt is being stopped, or was it last, because a user requeued it."""
+    edit: EditWish | None = None
+    """The request to edit it, without an answer."""
 
 
 @dataclass(slots=True)
@@ -396,6 +420,12 @@ class RoutedState(StateRecord):
     """Forwarded requests, to be forwarded to the next cluster, too."""
     owed: tuple[Assignment, ...] = ()
     """Assignments that clusters were told to drop and have not confirmed."""
+    requeue: RequeueWish | None = None
+    """The request to requeue it, which is not yet forwarded; only the present cluster gets it."""
+    edit: EditWish | None = None
+    """The request to edit it, which is not yet forwarded."""
+    standing_edit: EditWish | None = None
+    """The forwarded request to edit it, to be forwarded to the next cluster, too."""
 
 
 @dataclass(slots=True)

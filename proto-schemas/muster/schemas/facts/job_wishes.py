@@ -1,14 +1,16 @@
-"""Requests about a job other than its cancellation (hold, release, priority), and their answers."""
+"""Requests about a job other than its cancellation (hold, release, priority, requeue, edit), and their answers."""
 
 from collections.abc import Iterable
 from enum import StrEnum
 
 from muster.schemas.base import Payload, Text
-from muster.schemas.job import Priority
+from muster.schemas.job import Priority, RunTime, SliceTime
 
 
 class JobHoldRequested(Payload):
-    """`hold-requested`, `release-requested` and both as forwarded: the job shall not be started, or may be again."""
+    """`hold-requested`, `release-requested`, `requeue-requested` and all three as forwarded: the job shall not be
+    started, may be started again, or its attempt shall be stopped and the job queued again.
+    """
 
     principal: str
     reason: Text = ""
@@ -48,15 +50,66 @@ class JobReprioritised(Payload):
 
 
 class JobWishRefused(Payload):
-    """`hold-refused`, `release-refused`, `priority-refused`: no change was applied. principal: the requester.
-    reason: why."""
+    """`hold-refused`, `release-refused`, `priority-refused`, `requeue-refused`, `edit-refused`: no change was applied.
+    principal: the requester. reason: why."""
 
     principal: str
     reason: Text
 
 
+class JobEditRequested(Payload):
+    """`edit-requested` and `edit-forwarded`: the waiting job shall have these run times. None: unchanged."""
+
+    principal: str
+    reason: Text = ""
+    total_run_time_s: RunTime | None = None
+    min_slice_s: SliceTime | None = None
+
+
+class JobEdited(Payload):
+    """`edited`: the job has these run times from now on."""
+
+    total_run_time_s: float
+    min_slice_s: float
+    principal: str
+    reason: Text = ""
+
+
+class EditWish(Payload):
+    """A request to edit a job by `fact` that is not answered yet."""
+
+    fact: str
+    asked: JobEditRequested
+
+
+def with_edit(older: EditWish | None, newer: EditWish) -> EditWish:
+    """Return the newer request, with the fields that only the older one sets."""
+    if older is None:
+        return newer
+    left = {name: value for name, value in newer.asked if value is not None}
+    return newer.model_copy(update={"asked": older.asked.model_copy(update=left)})
+
+
+class RequeueWish(Payload):
+    """A request to requeue a job by `fact` that is not answered yet."""
+
+    fact: str
+    principal: str
+    reason: Text = ""
+
+    @property
+    def words(self) -> str:
+        """Return the requester and the reason as text."""
+        return f"requested by {self.principal}: {self.reason}" if self.reason else f"requested by {self.principal}"
+
+
+def requeue_wish(fact: str, asked: JobHoldRequested) -> RequeueWish:
+    """Return the unanswered request of this fact."""
+    return RequeueWish(fact=fact, principal=asked.principal, reason=asked.reason)
+
+
 class Ask(StrEnum):
-    """Kinds of requests about a job other than its cancellation."""
+    """Kinds of requests about a job that apply to all of its attempts, until the next request of the same kind."""
 
     HOLD = "hold"
     RELEASE = "release"

@@ -72,6 +72,10 @@ export function jobRow(id: string, phase: Phase, given: Partial<JobView> = {}): 
     lost_last_s: 0,
     excluded: [],
     failures_in_row: 0,
+    measured_s: 0,
+    busy_s: 0,
+    total_run_time_s: 0,
+    min_slice_s: 0,
     ...given,
   };
 }

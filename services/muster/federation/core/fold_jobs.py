@@ -12,10 +12,14 @@ from muster.schemas.facts.federation import ClusterPhase
 from muster.schemas.facts.job import JobCancelRequested, JobEnded, JobFinished, JobRouted, JobSubmitted, RoutedState
 from muster.schemas.facts.job_wishes import (
     Ask,
+    EditWish,
+    JobEditRequested,
     JobHoldRequested,
     JobPriorityRequested,
     JobWish,
     job_wish,
+    requeue_wish,
+    with_edit,
     with_wish,
     without_wishes,
 )
@@ -27,9 +31,16 @@ FOLDS = Folds[State, None]()
 
 def request_forwarded(record: RoutedJob) -> Draft | None:
     """Return the first request for a routed job as its cluster gets it; None if there is none."""
+    job, requeue = record.job, record.requeue
     if not record.wishes:
-        return None
-    job, wish = record.job, record.wishes[0]
+        if record.edit is not None:
+            name, edit = "edit-forwarded", record.edit
+            return Draft("job", job.id, name, edit.asked, (edit.fact,), job.trace, cluster=record.cluster)
+        if requeue is None:
+            return None
+        asked = JobHoldRequested(principal=requeue.principal, reason=requeue.reason)
+        return Draft("job", job.id, "requeue-forwarded", asked, (requeue.fact,), job.trace, cluster=record.cluster)
+    wish = record.wishes[0]
     name = f"{wish.ask.value}-forwarded"
     return Draft("job", job.id, name, _request_payload(wish), (wish.fact,), job.trace, cluster=record.cluster)
 
@@ -65,6 +76,36 @@ def _job_request_forwarded(state: State, fact: Fact, _: JobHoldRequested | JobPr
     record.wishes, record.last_fact = without_wishes(record.wishes, fact.causes), fact.id
     for wish in told:  # the next cluster needs the request, too
         record.standing = with_wish(record.standing, wish)
+    state.dirty[record.job.id] = None
+
+
+@FOLDS.on("job", ("requeue-requested", "requeue-forwarded"), JobHoldRequested)
+def _requeue(state: State, fact: Fact, asked: JobHoldRequested) -> None:
+    record = state.jobs.get(fact.subject_id)
+    if record is None or record.phase.is_terminal:
+        state.anomalies[f"{fact.name} of no live job"] += 1
+        return
+    if fact.name == "requeue-requested":
+        record.requeue = requeue_wish(fact.id, asked)
+    else:
+        record.last_fact = fact.id
+        if record.requeue is not None and record.requeue.fact in fact.causes:
+            record.requeue = None
+    state.dirty[record.job.id] = None
+
+
+@FOLDS.on("job", ("edit-requested", "edit-forwarded"), JobEditRequested)
+def _edit(state: State, fact: Fact, asked: JobEditRequested) -> None:
+    record = state.jobs.get(fact.subject_id)
+    if record is None or record.phase.is_terminal:
+        state.anomalies[f"{fact.name} of no live job"] += 1
+        return
+    if fact.name == "edit-requested":
+        record.edit = with_edit(record.edit, EditWish(fact=fact.id, asked=asked))
+    else:
+        record.last_fact = fact.id
+        if record.edit is not None and record.edit.fact in fact.causes:
+            record.standing_edit, record.edit = with_edit(record.standing_edit, record.edit), None
     state.dirty[record.job.id] = None
 
 

@@ -15,7 +15,7 @@ from muster.schemas.facts.federation import (
     RoutingWish,
 )
 from muster.schemas.facts.job import JobRouted, RoutedState
-from muster.schemas.facts.job_wishes import with_wish
+from muster.schemas.facts.job_wishes import with_edit, with_wish
 from muster.schemas.facts.operations import OperationWish
 from muster.schemas.facts.queue import QueueWish
 from muster.schemas.facts.reservation import ReservationWish
@@ -204,19 +204,23 @@ class State:
         self.pending.mark_dirty()
 
     def take_back(self, record: RoutedJob) -> None:
-        """Remove the job from its cluster; its requests are forwarded again to the next one."""
+        """Remove the job from its cluster; its requests, except to requeue it, are forwarded again to the next one."""
         self.unassign(record)
         record.cluster, record.lost_after_s, record.cancel_forwarded = "", 0.0, False
         wishes = record.standing
         for wish in record.wishes:
             wishes = with_wish(wishes, wish)
-        record.wishes, record.standing = wishes, ()
+        record.wishes, record.standing, record.requeue = wishes, (), None
+        if record.standing_edit is not None:
+            record.edit = with_edit(record.standing_edit, record.edit or record.standing_edit)
+            record.standing_edit = None
         self.check_address(record)
 
     def end(self, record: RoutedJob, phase: Phase) -> None:
         """End the job; drop the oldest ended jobs."""
         self.unassign(record)
         record.phase, record.wishes, record.standing, record.reroute = phase, (), (), None
+        record.requeue = record.edit = record.standing_edit = None
         self.pending.remove(record.job.id)
         self.ended[record.job.id] = None
         self.dirty.pop(record.job.id, None)

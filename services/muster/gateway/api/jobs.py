@@ -1,6 +1,6 @@
-"""Routes of jobs: submit one or many, show, explain, cancel, hold, release and prioritize.
+"""Routes of jobs: submit one or many, show, explain, cancel, hold, release, requeue and edit.
 
-The scheduler answers holds, releases and priorities with facts of the job.
+The scheduler answers these requests, except of cancellations, with facts of the job.
 """
 
 import os
@@ -44,14 +44,16 @@ from muster.gateway.submit import Submission, dry_run, refuse_priority, submit, 
 from muster.gateway.views import as_submitted, waits, with_scaling, without_cluster
 from muster.schemas.base import JOBS_PER_BATCH_MAX
 from muster.schemas.facts.job import JobCancelRequested
-from muster.schemas.facts.job_wishes import Ask, JobHoldRequested, JobPriorityRequested
-from muster.schemas.job import JobSpec, Phase, PriorityChange
+from muster.schemas.facts.job_wishes import Ask, JobEditRequested, JobHoldRequested, JobPriorityRequested
+from muster.schemas.job import JobChange, JobSpec, Phase, PriorityChange
 from muster.schemas.members import AskAssignment, AssignmentView
 from muster.schemas.queries import DryRunAnswer, WhyAnswer
 from muster.schemas.views import FactView, JobView, SubmitAnswer
 
 PAGE_MAX = 1_000
 PAGE_DEFAULT = 100
+END_NS = 2**63 - 1
+"""Latest time of a filter, in nanoseconds since 1970."""
 _CURSOR = re.compile(r"[0-9]{20}:[A-Z2-7]{26}")
 
 router = APIRouter(route_class=Route, tags=["jobs"], responses=refusals(404))
@@ -146,9 +148,29 @@ async def list_jobs(
     queue: Annotated[str, Query(description="Only jobs of this queue")] = "",
     phase: Annotated[Phase | None, Query(description="Only jobs in this phase"), BeforeValidator(_phase)] = None,
     live: Annotated[Flag, Query(description="Only jobs that have not ended")] = False,
+    user: Annotated[str, Query(description="Only jobs that this principal submitted")] = "",
+    ended: Annotated[Flag, Query(description="Only jobs that have ended, the last to end first")] = False,
+    ended_from: Annotated[
+        int, Query(description="With `ended`: ended at this time or later, in nanoseconds since 1970"), Count(END_NS)
+    ] = 0,
+    ended_before: Annotated[
+        int, Query(description="With `ended`: ended before this time, in nanoseconds since 1970"), Count(END_NS)
+    ] = 0,
 ) -> Response:
     """List jobs from the read model; while it is unavailable, there is no list."""
-    wanted = JobFilter(team=team, queue=queue, phase=phase, live_only=live)
+    if not ended and (ended_from or ended_before):
+        field = "ended_from" if ended_from else "ended_before"
+        raise invalid("only the list of ended jobs has it", field=field, cure="Send ended=true as well.")
+    wanted = JobFilter(
+        team=team,
+        queue=queue,
+        phase=phase,
+        live_only=live,
+        user=user,
+        ended_only=ended,
+        ended_from=ended_from,
+        ended_before=ended_before,
+    )
     page = await context.view.jobs(wanted, limit=limit, cursor=cursor)
     return answers.rows("jobs", page.rows, next_cursor=page.next_cursor)
 
@@ -303,6 +325,31 @@ async def release_job(
 
 
 @action_router.post(
+    "/v1/jobs/{job_id}/requeue", status_code=202, summary="Requeue a job with pods", response_description=_REQUESTED
+)
+async def requeue_job(
+    caller: Caller,
+    context: Context,
+    job: Annotated[JobView, job_to("requeue")],
+    key: IdempotencyKey,
+    reason: Reason = "",
+) -> JobView:
+    """Stop the attempt of a job, with its grace period, and queue the job again: neither a failure nor a preemption.
+
+    409 unless the job is placed or running.
+    """
+    if job.phase not in (Phase.PLACED, Phase.RUNNING):
+        raise conflict(
+            f"job {job.id} is {job.phase.value}: only a job that is placed or running can be requeued",
+            field="job_id",
+            cure="Wait until it runs; a job that waits keeps its position in the queue.",
+        )
+    payload = JobHoldRequested(principal=caller.name, reason=reason)
+    await context.log.request_of_job(job, JobRequest("requeue", payload), key=key)
+    return job
+
+
+@action_router.post(
     "/v1/jobs/{job_id}/priority",
     status_code=202,
     summary="Change the priority of a job",
@@ -323,6 +370,48 @@ async def prioritise_job(
     await refuse_priority(context, caller, change.priority, queue=job.queue)
     payload = JobPriorityRequested(principal=caller.name, priority=change.priority, reason=change.reason)
     await context.log.request_of_job(job, JobRequest(Ask.PRIORITY, payload), key=key)
+    return job
+
+
+@action_router.patch(
+    "/v1/jobs/{job_id}",
+    status_code=202,
+    summary="Edit a job",
+    response_description=_REQUESTED,
+    responses=refusals(*OF_BODIES),
+)
+async def edit_job(
+    caller: Caller,
+    change: Annotated[JobChange, Depends(JsonBody(JobChange))],
+    context: Context,
+    job: Annotated[JobView, job_to("edit jobs")],
+    key: IdempotencyKey,
+) -> JobView:
+    """Change the priority of a job, and the run times of a job that waits, within the limits of its queue.
+
+    409 if the run times of a placed job are to change; then no change is requested.
+    """
+    has_times = change.total_run_time_s is not None or change.min_slice_s is not None
+    if not has_times and change.priority is None:
+        raise invalid("nothing to change", field="body", cure="Send priority, total_run_time_s or min_slice_s.")
+    if has_times and job.phase in _HOLDING:
+        raise conflict(
+            f"job {job.id} is {job.phase.value}: only a job that waits can get other run times",
+            field="total_run_time_s" if change.total_run_time_s is not None else "min_slice_s",
+            cure="Requeue or cancel it.",
+        )
+    if change.priority is not None:
+        await refuse_priority(context, caller, change.priority, queue=job.queue)
+        asked = JobPriorityRequested(principal=caller.name, priority=change.priority, reason=change.reason)
+        await context.log.request_of_job(job, JobRequest(Ask.PRIORITY, asked), key=key)
+    if has_times:
+        times = JobEditRequested(
+            principal=caller.name,
+            reason=change.reason,
+            total_run_time_s=change.total_run_time_s,
+            min_slice_s=change.min_slice_s,
+        )
+        await context.log.request_of_job(job, JobRequest("edit", times), key=key)
     return job
 
 

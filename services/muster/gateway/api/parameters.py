@@ -111,7 +111,9 @@ class Count:
     def __call__(self, given: object) -> int:
         """Parse a number."""
         text = str(given)
-        if not (text.isascii() and text.isdecimal() and len(text) < 10 and self.least <= int(text) <= self.most):
+        digits_max = len(str(self.most))
+        is_number = text.isascii() and text.isdecimal() and len(text) <= digits_max
+        if not (is_number and self.least <= int(text) <= self.most):
             allowed = f"{self.least} to {self.most}"
             raise refused(f"{text[:20]!r} is not between {self.least} and {self.most}", cure=f"Send {allowed}.")
         return int(text)

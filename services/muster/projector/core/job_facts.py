@@ -9,8 +9,9 @@ from muster.projector.core.projection import Anomalies
 from muster.projector.core.queues import HOLDING, Queues
 from muster.schemas.facts import job as jobs
 from muster.schemas.facts.federation import JobReturned
-from muster.schemas.facts.job_wishes import JobHeld, JobReprioritised
+from muster.schemas.facts.job_wishes import JobEdited, JobHeld, JobReprioritised
 from muster.schemas.facts.queue import CPU, GPU, MEMORY
+from muster.schemas.facts.telemetry import JobUseReported, JobUseState, Use
 from muster.schemas.job import Job, Phase, Slot
 from muster.schemas.registry import STATE_NAME
 from muster.schemas.views import JobView, follow_state, job_view
@@ -28,8 +29,6 @@ def restore_row(job: LiveJob, state: jobs.JobState) -> None:
         return
     row.exit_code = 0  # a row tells it of the job alone, not of runs before
     job.exited_s = state.exited.ran_s if state.exited is not None else None
-    if state.min_slice_s is not None:
-        job.slice_s = state.min_slice_s
     row.slice_ends_at = slice_ends_at(job) if state.phase is Phase.RUNNING else 0
 
 
@@ -41,7 +40,7 @@ def lost_work_s(row: JobView, at: int) -> float:
 def slice_ends_at(job: LiveJob) -> int:
     """Until when the present run is left alone; 0 if it does not run, or is never made to make way."""
     row = job.row
-    return row.running_at + round(job.slice_s * NS_PER_S) if row.running_at and row.preemptible else 0
+    return row.running_at + round(row.min_slice_s * NS_PER_S) if row.running_at and row.preemptible else 0
 
 
 def slots_added(slots: tuple[Slot, ...], resize: jobs.JobResizeRequested | None) -> tuple[Slot, ...]:
@@ -55,11 +54,13 @@ def slots_added(slots: tuple[Slot, ...], resize: jobs.JobResizeRequested | None)
 def explanation(state: jobs.JobState) -> tuple[str, str]:
     """Reason and detail as the job's newest fact left them in its row."""
     if state.phase is Phase.STOPPING and state.stop_reason is not None:
-        return state.stop_reason.value, state.detail
+        return jobs.REQUEUED if state.requeued else state.stop_reason.value, state.detail
     if state.phase is Phase.QUEUED and not state.reason and state.queued_reason is not None:
-        return state.queued_reason.value, state.queued_detail
+        return jobs.REQUEUED if state.requeued else state.queued_reason.value, state.queued_detail
     return state.reason, state.detail
 
+
+USES_KEPT = 8_000
 
 _TERMINAL = {phase.value: phase for phase in Phase if phase.is_terminal}
 
@@ -76,6 +77,7 @@ class JobFacts:
         self._fleet = fleet
         self._queues = queues
         self._anomalies = anomalies
+        self._uses: dict[str, Use] = {}  # of a checkpoint, for jobs whose own state did not come yet
 
     def _job(self, fact: Fact) -> LiveJob | None:
         job = self._jobs.live(fact.subject_id)
@@ -142,8 +144,7 @@ class JobFacts:
     def _admit(self, job: Job, fact: Fact, *, submitted_at: int) -> LiveJob:
         row = job_view(job, cluster=self._cluster, submitted_at=submitted_at, seq=fact.seq)
         needs = tuple((group.cpu_milli, group.memory_mib) for group in job.spec.task_groups)
-        slice_s = job.spec.min_slice_s
-        live = LiveJob(row, needs=needs, slice_s=slice_s, own_slice_s=slice_s)
+        live = LiveJob(row, needs=needs, own_times_s=(row.total_run_time_s, row.min_slice_s))
         self._jobs.enter(live)
         return live
 
@@ -171,7 +172,7 @@ class JobFacts:
         row.attempt = queued.attempt
         row.queued_at = fact.time
         row.placed_at = row.running_at = row.slice_ends_at = 0
-        row.reason = queued.reason.value
+        row.reason = queued.shown_reason
         row.detail = queued.detail
         row.made_way_for = ""
         queued.count_run(row)
@@ -179,7 +180,9 @@ class JobFacts:
         row.lost_s += 0.0 if job.exited_s is None else row.lost_last_s
         row.ran_s += job.exited_s or 0.0
         job.exited_s = None
-        job.slice_s = job.own_slice_s if queued.min_slice_s is None else queued.min_slice_s
+        total_s, slice_s = job.own_times_s
+        row.total_run_time_s = total_s if queued.total_run_time_s is None else queued.total_run_time_s
+        row.min_slice_s = slice_s if queued.min_slice_s is None else queued.min_slice_s
 
     @FOLDS.on("job", "reserved", jobs.JobReserved)
     def _reserved(self, fact: Fact, reserved: jobs.JobReserved) -> None:
@@ -214,6 +217,12 @@ class JobFacts:
         job = self._job(fact)
         if job is not None:
             job.row.priority = reprioritised.priority
+
+    @FOLDS.on("job", "edited", JobEdited)
+    def _edited(self, fact: Fact, edited: JobEdited) -> None:
+        job = self._job(fact)
+        if job is not None:
+            job.row.total_run_time_s, job.row.min_slice_s = edited.total_run_time_s, edited.min_slice_s
 
     @FOLDS.on("job", "placed", jobs.JobPlaced)
     def _placed(self, fact: Fact, placed: jobs.JobPlaced) -> None:
@@ -277,7 +286,7 @@ class JobFacts:
         job = self._job(fact)
         if job is not None:
             self._move(job, Phase.STOPPING)
-            job.row.reason = stop.reason.value
+            job.row.reason = stop.shown_reason
             job.row.made_way_for = stop.made_way_for
             job.row.slice_ends_at = 0
 
@@ -317,6 +326,20 @@ class JobFacts:
         if not self._jobs.forget(fact.subject_id):
             self._anomalies.count += 1
 
+    @FOLDS.on("job", "use-reported", JobUseReported)
+    def _use_reported(self, fact: Fact, reported: JobUseReported) -> None:
+        """Show what telemetry measured. The last report comes after the job ended or left, perhaps without a row."""
+        self._jobs.report_use(fact.subject_id, reported.use, seq=fact.seq)
+
+    @FOLDS.on("job", STATE_NAME, JobUseState)
+    def _use_state(self, fact: Fact, state: JobUseState) -> None:
+        """Restore what telemetry measured; the state of the job itself may come later in the checkpoint."""
+        if state.reported is None or self._jobs.report_use(fact.subject_id, state.reported.use, seq=fact.seq):
+            return
+        self._uses[fact.subject_id] = state.reported.use
+        if len(self._uses) > USES_KEPT:
+            del self._uses[next(iter(self._uses))]
+
     @FOLDS.on("job", STATE_NAME, jobs.JobState)
     def _job_state(self, fact: Fact, state: jobs.JobState) -> None:
         job = self._admit(state.job, fact, submitted_at=state.job.submitted_at or state.queued_at)
@@ -327,3 +350,6 @@ class JobFacts:
             before, job.row.phase = job.row.phase, Phase.SUBMITTED
             self._hold(job, state.slots, slots_added=slots_added(state.slots, state.resize))
             self._move(job, before)
+        use = self._uses.pop(fact.subject_id, None)
+        if use is not None:
+            self._jobs.report_use(fact.subject_id, use, seq=fact.seq)

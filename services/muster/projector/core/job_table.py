@@ -4,6 +4,7 @@ from dataclasses import dataclass, field, replace
 
 from muster.core.fact import Fact
 from muster.projector.core.changes import Changes, JobChange, Marks, job_change
+from muster.schemas.facts.telemetry import Use
 from muster.schemas.job import Phase, Slot
 from muster.schemas.registry import STATE_NAME
 from muster.schemas.views import JobView
@@ -21,7 +22,7 @@ class LiveJob:
 
     listed: whether it is found by its phase. needs: per task group, (cpu_milli, memory_mib) of one replica.
     coming: slots that it holds beside those of its row, since it is growing. held: all that it holds, by resource.
-    slice_s: how long a run is left alone, own_slice_s: as the job itself says. exited_s: how long the run took whose
+    own_times_s: total run time and time slice, as the job itself says. exited_s: how long the run took whose
     pods ended, until that is answered. serving: facts of other kinds that carried its trace.
     """
 
@@ -31,8 +32,7 @@ class LiveJob:
     needs: tuple[tuple[int, int], ...] = ()
     coming: tuple[Slot, ...] = ()
     held: dict[str, int] = field(default_factory=dict)
-    slice_s: float = 0.0
-    own_slice_s: float = 0.0
+    own_times_s: tuple[float, float] = (0.0, 0.0)
     exited_s: float | None = None
     serving: int = 0
 
@@ -105,6 +105,22 @@ class JobTable:
             oldest = next(iter(self._ended))
             del self._ended[oldest]
             self.marks.drop_stored(oldest)
+
+    def report_use(self, job_id: str, use: Use, *, seq: int) -> bool:
+        """Set what the GPUs did for a job, live or ended; return False if there is no row of it."""
+        live = self._live.get(job_id)
+        ended = self._ended.get(job_id)
+        if live is not None:
+            row = live.row
+        elif ended is not None:
+            row = JobView.model_validate_json(ended.body)
+        else:
+            return False
+        row.measured_s, row.busy_s, row.seq = use.measured_s, use.busy_s, seq
+        if ended is not None and live is None:
+            self._ended[job_id] = job_change(row, was=ended.was, cluster=ended.cluster)
+        self.marks.touch(job_id)
+        return True
 
     def forget(self, job_id: str) -> bool:
         """There is no such row any more, live or ended; False if there was none."""

@@ -151,8 +151,9 @@ class Recorder:
             self._wait(track, track.gpu_milli)
         if not track.attempts or queued.reason is QueuedReason.SUBMITTED:
             return
-        self.preemptions += queued.reason is QueuedReason.PREEMPTED
-        track.preemptions += queued.reason is QueuedReason.PREEMPTED
+        is_preemption = queued.reason is QueuedReason.PREEMPTED and not queued.requeued
+        self.preemptions += is_preemption
+        track.preemptions += is_preemption
         self.node_losses += queued.reason is QueuedReason.NODE_LOST
         self._lose(track, at)
         self._hold(track, 0, at)

@@ -14,6 +14,7 @@ from muster.schemas.facts.job import (
     JobState,
     PodsExited,
 )
+from muster.schemas.facts.job_wishes import JobEdited
 from muster.schemas.facts.node import (
     Cordon,
     CordonRequested,
@@ -55,6 +56,13 @@ def _queued(state: State, fact: Fact, queued: JobQueued) -> None:
     job.running_at = 0
     job.total_s = job.spec.total_run_time_s if queued.total_run_time_s is None else queued.total_run_time_s
     job.slice_s = job.spec.min_slice_s if queued.min_slice_s is None else queued.min_slice_s
+
+
+@FOLDS.on("job", "edited", JobEdited)
+def _edited(state: State, fact: Fact, edited: JobEdited) -> None:
+    job = state.jobs.get(fact.subject_id)
+    if job is not None:
+        job.total_s, job.slice_s = edited.total_run_time_s, edited.min_slice_s
 
 
 @FOLDS.on("job", "running", JobRunning)

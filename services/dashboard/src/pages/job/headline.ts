@@ -77,6 +77,7 @@ const REASONS: Readonly<Record<string, string>> = {
   preempted: "it made way for another job",
   "node-lost": "its node was lost",
   "preflight-failed": "a node failed its check",
+  requeued: "a user had it queued again",
   held: "somebody holds it back",
 };
 

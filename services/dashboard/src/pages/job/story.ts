@@ -70,6 +70,8 @@ function tell(fact: FactView, body: Body): string {
     case "cancel-requested":
     case "hold-requested":
     case "release-requested":
+    case "requeue-requested":
+    case "edit-requested":
       return sentence(
         `${plain(fact.name.replace("-requested", ""))} requested by ${text(body, "principal")}`,
         text(body, "reason"),
@@ -84,6 +86,11 @@ function tell(fact: FactView, body: Body): string {
         `Has priority ${number(body, "priority")} now, had ${number(body, "was")}; requested by ${text(body, "principal")}`,
         text(body, "reason"),
       );
+    case "edited":
+      return sentence(
+        `Its run-time limit is ${number(body, "total_run_time_s")} s now, and its time slice ${number(body, "min_slice_s")} s; requested by ${text(body, "principal")}`,
+        text(body, "reason"),
+      );
     case "held":
       return sentence(`Held by ${text(body, "principal")}`, text(body, "reason"));
     case "unheld":
@@ -91,6 +98,8 @@ function tell(fact: FactView, body: Body): string {
     case "hold-refused":
     case "release-refused":
     case "priority-refused":
+    case "requeue-refused":
+    case "edit-refused":
       return sentence(`${plain(fact.name)} to ${text(body, "principal")}`, text(body, "reason"));
     case "job-ended":
       return sentence(`The federation recorded the end: ${text(body, "phase")}`, text(body, "reason"));

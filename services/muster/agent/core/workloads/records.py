@@ -69,7 +69,7 @@ def _changes(fact: Fact) -> dict[str, object] | None:
                 "queue": queued.queue,
                 "attempt": queued.attempt,
                 "queued_at": fact.time,
-                "reason": "" if is_first else queued.reason.value,
+                "reason": "" if is_first else queued.shown_reason,
                 "detail": queued.detail,
                 "nodes": (),
                 "nodes_total": 0,
@@ -91,7 +91,7 @@ def _changes(fact: Fact) -> dict[str, object] | None:
         case jobs.JobRunning():
             return {"phase": Phase.RUNNING, "started_at": fact.time, "reason": "", "detail": ""}
         case jobs.JobStopRequested() as stop:
-            return {"phase": Phase.STOPPING, "stopping": True, "reason": stop.reason.value, "detail": stop.detail}
+            return {"phase": Phase.STOPPING, "stopping": True, "reason": stop.shown_reason, "detail": stop.detail}
         case JobHeld() as held:
             return {"reason": HELD if fact.name == "held" else "", "detail": held.reason if fact.name == "held" else ""}
         case jobs.JobFinished() as end if fact.name in TERMINAL_PHASES:

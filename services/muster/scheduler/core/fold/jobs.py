@@ -175,7 +175,7 @@ def _queued(state: State, fact: Fact, queued: JobQueued) -> None:
         record.losses_in_row = 1 + (0 if record.made_progress(fact.time) else record.losses_in_row)
     record.attempt = queued.attempt
     record.queued_at, record.placed_at, record.running_at = fact.time, 0, 0
-    record.queued_reason, record.queued_detail = queued.reason, queued.detail
+    record.queued_reason, record.queued_detail, record.requeued = queued.reason, queued.detail, queued.requeued
     queued.count_run(record)
     if queued.excluded:
         exclude(state, record, queued.excluded, most=EXCLUDED_MAX, at=fact.time)
@@ -224,6 +224,9 @@ def _stop_requested(state: State, fact: Fact, stop: JobStopRequested) -> None:
         record.stop_reason = stop.reason
         record.made_way_for = stop.made_way_for
         record.stop_detail = stop.detail
+        record.requeued = stop.requeued
+        if record.requeue is not None and record.requeue.fact in fact.causes:
+            record.requeue = None
 
 
 @FOLDS.on("job", "resize-requested", JobResizeRequested)
@@ -292,7 +295,7 @@ def _ended(state: State, fact: Fact, finished: JobFinished) -> None:
         record.lost_last_s = 0.0
         record.reason, record.detail = finished.reason, ""
         record.reserved = record.held = None
-        record.wishes = ()
+        record.wishes, record.requeue, record.edit = (), None, None
         state.pending.remove(record)
         state.due.dirty.pop(record.id, None)
 

@@ -1,8 +1,8 @@
-"""Folds of requests about jobs (hold, release, priority, recall) and of contact with the federation."""
+"""Folds of requests about jobs (hold, release, priority, requeue, edit, recall) and of contact with the federation."""
 
 from muster.core import Fact, Instant, after
 from muster.core.folding import Folds
-from muster.scheduler.core.fold.updates import enlist, let_go, touch
+from muster.scheduler.core.fold.updates import enlist, let_go, settle_job, touch
 from muster.scheduler.core.lifecycle.follow_ups import (
     OUT_OF_CONTACT,
 )
@@ -14,12 +14,17 @@ from muster.scheduler.core.stores.jobs import HOLDING, WAITING, JobRecord
 from muster.schemas.facts.federation import ContactLost, ContactRenewed, JobRecalled, JobReturned, JobReturnRefused
 from muster.schemas.facts.job_wishes import (
     Ask,
+    EditWish,
+    JobEdited,
+    JobEditRequested,
     JobHeld,
     JobHoldRequested,
     JobPriorityRequested,
     JobReprioritised,
     JobWishRefused,
     job_wish,
+    requeue_wish,
+    with_edit,
     with_wish,
     without_wishes,
 )
@@ -41,6 +46,42 @@ def _forwarded(state: State, fact: Fact, asked: JobHoldRequested | JobPriorityRe
     record.wishes = with_wish(record.wishes, job_wish(fact.id, ask, asked))
     state.due.mark_dirty(record.id)
     enlist(state, record)
+
+
+@FOLDS.on("job", "requeue-forwarded", JobHoldRequested)
+def _requeue_forwarded(state: State, fact: Fact, asked: JobHoldRequested) -> None:
+    record = state.jobs.records.get(fact.subject_id)
+    if record is None or record.phase.is_terminal:
+        state.anomalies[f"{fact.name} of no live job"] += 1
+        return
+    record.requeue = requeue_wish(fact.id, asked)
+    state.due.mark_dirty(record.id)
+
+
+@FOLDS.on("job", "edit-forwarded", JobEditRequested)
+def _edit_forwarded(state: State, fact: Fact, asked: JobEditRequested) -> None:
+    """Add the request. The job is not placed before the answer, which a job with a place would not get."""
+    record = state.jobs.records.get(fact.subject_id)
+    if record is None or record.phase.is_terminal:
+        state.anomalies[f"{fact.name} of no live job"] += 1
+        return
+    record.edit = with_edit(record.edit, EditWish(fact=fact.id, asked=asked))
+    state.due.mark_dirty(record.id)
+    enlist(state, record)
+
+
+@FOLDS.on("job", "edited", JobEdited)
+def _edited(state: State, fact: Fact, edited: JobEdited) -> None:
+    record = _answered(state, fact)
+    if record is None:
+        return
+    if record.phase is not Phase.QUEUED:
+        state.anomalies["edited out of turn"] += 1
+        return
+    total_s, slice_s = edited.total_run_time_s, edited.min_slice_s
+    settle_job(state, record, queue=record.queue, total_run_time_s=total_s, min_slice_s=slice_s)
+    enlist(state, record)
+    touch(state, record, fact)
 
 
 @FOLDS.on("job", "held", JobHeld)
@@ -85,7 +126,9 @@ def _reprioritised(state: State, fact: Fact, reprioritised: JobReprioritised) ->
     touch(state, record, fact)
 
 
-@FOLDS.on("job", ("hold-refused", "release-refused", "priority-refused"), JobWishRefused)
+@FOLDS.on(
+    "job", ("hold-refused", "release-refused", "priority-refused", "requeue-refused", "edit-refused"), JobWishRefused
+)
 def _refused(state: State, fact: Fact, _: JobWishRefused) -> None:
     record = _answered(state, fact)
     if record is not None:
@@ -100,6 +143,10 @@ def _answered(state: State, fact: Fact) -> JobRecord | None:
         state.anomalies[f"{fact.name} of no live job"] += 1
         return None
     record.wishes = without_wishes(record.wishes, fact.causes)
+    if record.requeue is not None and record.requeue.fact in fact.causes:
+        record.requeue = None
+    if record.edit is not None and record.edit.fact in fact.causes:
+        record.edit = None
     return record
 
 

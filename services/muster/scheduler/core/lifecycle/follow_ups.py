@@ -9,6 +9,7 @@ useless; a `use-reported` fact of telemetry shows that they are read.
 from muster.cluster.grants import Grants
 from muster.cluster.node_records import DEVICE, NodeTable
 from muster.core import Draft, Instant, after
+from muster.quota.policy import Policy
 from muster.scheduler.core.lifecycle import preflight
 from muster.scheduler.core.reasons import Reason
 from muster.scheduler.core.requeue import DRAFTS_MAX, Requeue
@@ -28,7 +29,16 @@ from muster.schemas.facts.job import (
     QueuedReason,
     StopReason,
 )
-from muster.schemas.facts.job_wishes import Ask, JobHeld, JobReprioritised, JobWish, JobWishRefused
+from muster.schemas.facts.job_wishes import (
+    Ask,
+    EditWish,
+    JobEdited,
+    JobHeld,
+    JobReprioritised,
+    JobWish,
+    JobWishRefused,
+    RequeueWish,
+)
 from muster.schemas.facts.node import WithholdWish
 from muster.schemas.facts.operations import NodeExcluded
 from muster.schemas.job import Phase
@@ -87,7 +97,7 @@ def _follow_up(state: State, record: JobRecord, now: Instant, blame_s: float) ->
     if record.phase in WAITING:
         if record.cancel_fact:
             return _finish(record, Phase.CANCELLED, causes=(record.cancel_fact,))
-        return _answer_requests(record) if record.recall is None else answer_recall(record)
+        return _answer_requests(state, record) if record.recall is None else answer_recall(record)
     wanted = answer_recall(record) if record.recall is not None else None
     return wanted or _of_run(state, record, now, blame_s)
 
@@ -102,8 +112,8 @@ def _of_run(state: State, record: JobRecord, now: Instant, blame_s: float) -> Dr
         return _after_exit(record, record.exited, now, because)
     if record.cancel_fact and record.phase is not Phase.STOPPING:
         return _stop_run(record, StopReason.CANCELLED, record.cancel_fact)
-    if record.wishes or record.phase is Phase.STOPPING:
-        return _answer_requests(record)
+    if record.wishes or record.requeue or record.edit or record.phase is Phase.STOPPING:
+        return _answer_requests(state, record)
     if record.phase is Phase.PLACED:
         if record.preflight_plan is not None:
             return preflight.first_step(record, record.preflight_plan, now)
@@ -134,13 +144,60 @@ def draft(record: JobRecord, name: str, payload: Payload, *, causes: tuple[str, 
     return Draft("job", record.job.id, name, payload, causes, record.job.trace)
 
 
-def _answer_requests(record: JobRecord) -> Draft | None:
+def _answer_requests(state: State, record: JobRecord) -> Draft | None:
     """Return the answer to the job's first request; None if there is none, or if the job is not queued yet."""
-    if not record.wishes or record.phase is Phase.SUBMITTED:
+    if record.phase is Phase.SUBMITTED:
         return None
+    if not record.wishes:
+        if record.edit is not None:
+            return _answer_edit(record, record.edit, state.queues.policy_for(record.queue, record.job.spec.queue_name))
+        return None if record.requeue is None else _answer_requeue(record, record.requeue)
     wish = record.wishes[0]
     name, payload = answer_request(record, wish)
     return draft(record, name, payload, causes=(wish.fact,))
+
+
+def _answer_edit(record: JobRecord, wish: EditWish, policy: Policy) -> Draft:
+    """Return `edited`, or the refusal for a job that does not wait, or for a time that its queue does not allow."""
+    asked = wish.asked
+    total_s, slice_s = asked.total_run_time_s, asked.min_slice_s
+    wrong = ""
+    if record.phase is not Phase.QUEUED:
+        wrong = f"{_STANDS[record.phase]}: only a job that waits can be edited"
+    elif total_s is not None and policy.run_time_max_s is not None and total_s > policy.run_time_max_s:
+        wrong = _above("total_run_time_s", total_s, policy.run_time_max_s, record.queue)
+    elif slice_s is not None and policy.min_slice_max_s is not None and slice_s > policy.min_slice_max_s:
+        wrong = _above("min_slice_s", slice_s, policy.min_slice_max_s, record.queue)
+    elif total_s is not None and total_s <= record.ran_s:
+        wrong = f"total_run_time_s {total_s:g} is used up: its attempts ran for {record.ran_s:g} s; ask for more"
+    if wrong:
+        return draft(record, "edit-refused", _refused(asked.principal, wrong), causes=(wish.fact,))
+    edited = JobEdited(
+        total_run_time_s=record.total_run_time_s if total_s is None else total_s,
+        min_slice_s=record.min_slice_s if slice_s is None else slice_s,
+        principal=asked.principal,
+        reason=asked.reason,
+    )
+    return draft(record, "edited", edited, causes=(wish.fact,))
+
+
+def _above(field: str, value: float, most: float, queue: str) -> str:
+    return f"{field} {value:g} is above {most:g}, the maximum of queue {queue}: ask for at most {most:g}"
+
+
+def _answer_requeue(record: JobRecord, wish: RequeueWish) -> Draft:
+    """Return the stop of the attempt, or the refusal for a job without one."""
+    if record.phase not in (Phase.PLACED, Phase.RUNNING):
+        reason = f"{_STANDS.get(record.phase, 'it waits')}: only a job that is placed or running can be requeued"
+        return draft(record, "requeue-refused", _refused(wish.principal, reason), causes=(wish.fact,))
+    stop = JobStopRequested(
+        attempt=record.attempt,
+        reason=StopReason.PREEMPTED,
+        grace_s=record.job.spec.grace_s,
+        detail=wish.words[:TEXT_CHARS_MAX],
+        requeued=True,
+    )
+    return draft(record, "stop-requested", stop, causes=(wish.fact,))
 
 
 def _after_exit(record: JobRecord, exited: PodsExited, now: Instant, because: str) -> Draft:
@@ -221,6 +278,8 @@ def _requeue(
     if failures_in_row is None and record.failures_in_row and record.came_further(record.exited_at):
         failures_in_row = 0
     payload = _queued(record, attempt=record.attempt + 1, reason=reason, detail=detail, failures_in_row=failures_in_row)
+    if reason is QueuedReason.PREEMPTED and record.requeued:
+        payload = payload.model_copy(update={"requeued": True})
     return draft(record, "queued", payload, causes=causes)
 
 
@@ -270,22 +329,22 @@ def answer_request(record: JobRecord, wish: JobWish) -> tuple[str, Payload]:
     match wish.ask:
         case Ask.HOLD:
             if record.phase in HOLDING:
-                return "hold-refused", _request_refused(
-                    wish, f"{_STANDS[record.phase]}: only a job that waits can be held"
+                return "hold-refused", _refused(
+                    wish.principal, f"{_STANDS[record.phase]}: only a job that waits can be held"
                 )
             return "held", JobHeld(principal=wish.principal, reason=wish.reason)
         case Ask.RELEASE:
             if record.held is None:
-                return "release-refused", _request_refused(wish, "it is not held")
+                return "release-refused", _refused(wish.principal, "it is not held")
             return "unheld", JobHeld(principal=wish.principal, reason=wish.reason)
         case Ask.PRIORITY:
             if record.cancel_fact or record.stop_reason in _ENDING:
-                return "priority-refused", _request_refused(wish, "it is being ended for good")
+                return "priority-refused", _refused(wish.principal, "it is being ended for good")
             return "reprioritised", _reprioritised(record, wish)
 
 
-def _request_refused(wish: JobWish, reason: str) -> JobWishRefused:
-    return JobWishRefused(principal=wish.principal, reason=reason)
+def _refused(principal: str, reason: str) -> JobWishRefused:
+    return JobWishRefused(principal=principal, reason=reason)
 
 
 def _reprioritised(record: JobRecord, wish: JobWish) -> JobReprioritised:

@@ -135,7 +135,8 @@ def leaves_at(record: JobRecord, leave: Leave) -> Instant | None:
 
 def _is_bound(record: JobRecord) -> bool:
     """Return whether the job runs, or is about to, and nothing else ends its run."""
-    return record.phase in (Phase.PLACED, Phase.RUNNING) and record.exited is None and not record.cancel_fact
+    is_ending = record.exited is not None or bool(record.cancel_fact) or record.requeue is not None
+    return record.phase in (Phase.PLACED, Phase.RUNNING) and not is_ending
 
 
 def _stop(record: JobRecord, leave: Leave, now: Instant) -> Draft:

@@ -128,8 +128,8 @@ class JobRecord(JobState):
 
     @property
     def is_set_aside(self) -> bool:
-        """Whether it must not be placed: it is held or about to be, or recalled, or the federation is silent."""
-        if self.held is not None or self.recall is not None or self.is_cut_off:
+        """Whether it must not be placed: it is or will be held, is edited or recalled, or the federation is silent."""
+        if self.held is not None or self.edit is not None or self.recall is not None or self.is_cut_off:
             return True
         return any(wish.ask is Ask.HOLD for wish in self.wishes)
 
