@@ -23,6 +23,7 @@ from muster.cli import (
     log_commands,
     login_commands,
     preflight_commands,
+    presentation,
     queue_commands,
     read_commands,
     replay_commands,
@@ -134,6 +135,7 @@ def command_line() -> TyperGroup:
 
 def run(arguments: Sequence[str]) -> int:
     """Run one command and return its exit code; print errors on standard error."""
+    presentation.reset()
     try:
         with checked_output():
             ended: object = command_line().main(list(arguments), prog_name="muster", standalone_mode=False)
