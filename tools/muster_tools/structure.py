@@ -30,7 +30,7 @@ SHARED_PERCENT = 60
 """Of the fields of both classes together, so many are shared by twins."""
 
 LIMITS = {
-    "lines of the product": 120_660,
+    "lines of the product": 120_900,
     "modules": 689,
     "modules that exactly one other imports": 196,
     "classes of more than 30 methods": 1,
