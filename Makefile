@@ -27,7 +27,7 @@ $(STAMP): requirements.lock pyproject.toml
 
 lock:  ## resolve the dependencies anew (needs uv); records versions and hashes, no addresses
 	uv pip compile --universal --generate-hashes --no-annotate --no-header --python-version 3.11 \
-	  --group pyproject.toml:dev pyproject.toml -o requirements.lock
+	  --extra server --group pyproject.toml:dev pyproject.toml -o requirements.lock
 
 $(DASHBOARD)/node_modules/.installed: $(STAMP) $(DASHBOARD)/package-lock.json
 	$(NPM) ci --no-audit --no-fund

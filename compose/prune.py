@@ -1,6 +1,7 @@
 """Names the installed distributions that one of them does not need, so that they can be uninstalled.
 
-`python prune.py gpumuster` where the wheel stands among the tools that built it: what remains is what it runs with.
+`python prune.py "gpumuster[server]"`, in an environment with the wheel and its build tools: what remains is what
+the wheel runs with.
 """
 
 import re
@@ -18,7 +19,8 @@ def name_of(text: str) -> str:
 def needed_by(root: str) -> set[str]:
     """The root and all that it requires here, extras included. Raises PackageNotFoundError if something is missing."""
     seen: set[tuple[str, str]] = set()
-    waiting = [(name_of(root), "")]
+    wanted_root = Requirement(root)
+    waiting = [(name_of(wanted_root.name), extra) for extra in ("", *wanted_root.extras)]
     while waiting:
         name, extra = waiting.pop()
         if (name, extra) in seen:

@@ -6,7 +6,7 @@ from typing import Annotated
 import typer
 
 from muster.cli import values
-from muster.cli.options import As, Output, Reason, StateDir
+from muster.cli.options import As, Output, Reason, StateDir, listing
 
 clusters = typer.Typer(
     name="cluster", help="List, drain and resume the clusters of the federation.", no_args_is_help=True
@@ -35,6 +35,7 @@ def cluster() -> None:
 
 
 @clusters.command("list")
+@listing
 def list_clusters(*, state_dir: StateDir, output: As = Output.TABLE) -> None:
     """List the clusters of the federation, and the jobs that no cluster has yet, with reasons."""
     from muster.cli import clustering

@@ -7,7 +7,7 @@ import typer
 
 from muster.cli import values
 from muster.cli.errors import usage
-from muster.cli.options import As, Cluster, Output, Reason, StateDir
+from muster.cli.options import As, Cluster, Output, Reason, StateDir, listing
 
 app = typer.Typer(name="device", help="Attach, detach and list devices of composable fabrics.", no_args_is_help=True)
 
@@ -90,6 +90,7 @@ def detach(
 
 
 @app.command("list")
+@listing
 def list_devices(*, state_dir: StateDir, output: As = Output.TABLE, cluster: Cluster = "") -> None:
     """List the attached devices, and devices that are being attached or detached."""
     from muster.cli import devices
@@ -98,6 +99,7 @@ def list_devices(*, state_dir: StateDir, output: As = Output.TABLE, cluster: Clu
 
 
 @app.command()
+@listing
 def requests(
     *,
     name: Annotated[str, typer.Argument(help="Show one request in detail.", metavar="NAME", callback=values.name)] = "",
@@ -115,6 +117,7 @@ def requests(
 
 
 @app.command()
+@listing
 def fabrics(*, state_dir: StateDir, output: As = Output.TABLE, cluster: Cluster = "") -> None:
     """List fabrics: devices in the pool, circuit breaker, calls in progress, orphaned devices."""
     from muster.cli import devices

@@ -6,7 +6,7 @@ from typing import Annotated
 import typer
 
 from muster.cli import values
-from muster.cli.options import As, Cluster, Output, Reason, StateDir
+from muster.cli.options import As, Cluster, Output, Reason, StateDir, listing
 
 _HELP = "Faulty nodes and GPUs: conditions, repairs, safety brake, fault rules."
 app = typer.Typer(name="health", help=_HELP, invoke_without_command=True)
@@ -71,6 +71,7 @@ def reset(
 
 
 @rules_app.command("list")
+@listing
 def list_rules(
     *,
     model: Annotated[str, typer.Option(help="GPU model, as exporters report it. Default: all models.")] = "",

@@ -5,7 +5,7 @@ from typing import Annotated
 
 import typer
 
-from muster.cli.options import As, Output, Reason, StateDir, Yes
+from muster.cli.options import As, Output, Reason, StateDir, Yes, listing
 
 app = typer.Typer(
     name="log", help="Event logs: export, import, trim, skip, repair, dead letters.", no_args_is_help=True
@@ -92,6 +92,7 @@ def repair_fence(
 
 
 @app.command()
+@listing
 def dead(
     *,
     state_dir: StateDir,

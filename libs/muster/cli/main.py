@@ -24,6 +24,7 @@ from muster.cli import (
     log_commands,
     login_commands,
     preflight_commands,
+    presentation,
     queue_commands,
     read_commands,
     replay_commands,
@@ -140,6 +141,7 @@ def command_line() -> TyperGroup:
 
 def run(arguments: Sequence[str]) -> int:
     """Run one command and return its exit code; print errors on standard error."""
+    presentation.reset()
     try:
         with checked_output():
             ended: object = command_line().main(list(arguments), prog_name="muster", standalone_mode=False)
@@ -150,12 +152,26 @@ def run(arguments: Sequence[str]) -> int:
         error = values.wrong_usage(wrong)
     except CliError as told:
         error = told
+    except ModuleNotFoundError as missing:
+        error = _needs_server(missing, arguments)
     except SystemExit as end:
         return end.code if isinstance(end.code, int) else int(ExitCode.OK)
     if error is None:  # without arguments, a group prints its help
         return int(ExitCode.USAGE)
     print_error(error)
     return int(error.code)
+
+
+def _needs_server(missing: ModuleNotFoundError, arguments: Sequence[str]) -> CliError:
+    """Return the error of a command that needs a package of the extra `server`. Raises any other import error."""
+    if not missing.name or missing.name.split(".")[0] in ("muster", "muster_tools"):
+        raise missing
+    path, commands = ["muster"], command_line().commands
+    for word in arguments:
+        if word in commands:
+            path.append(word)
+            commands = getattr(commands[word], "commands", {})
+    return usage(f"`{' '.join(path)}` needs the server packages: pip install '{DISTRIBUTION}[server]'")
 
 
 def main() -> None:

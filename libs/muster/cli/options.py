@@ -2,7 +2,7 @@
 
 import os
 from collections.abc import Callable
-from dataclasses import is_dataclass
+from dataclasses import dataclass, is_dataclass, replace
 from enum import StrEnum
 from functools import wraps
 from inspect import signature
@@ -12,15 +12,45 @@ from typing import Annotated
 import typer
 
 from muster.cli import values
+from muster.cli.errors import usage
+from muster.cli.presentation import Color, Encoding, Presentation, choose, chosen
 from muster.stack.state_dir import default_state_dir
 
 
 class Output(StrEnum):
-    """Output format of a command. json: the models of muster.schemas.views; wide: the table with more columns."""
+    """What a command prints; muster.cli.output encodes a document as JSON, YAML, names or JSONPath."""
 
     TABLE = "table"
     WIDE = "wide"
+    """The table with more columns, also for CSV."""
     JSON = "json"
+    """The documents: models of muster.schemas.views."""
+
+
+FORMATS = "table, wide, csv, json, yaml, name, jsonpath=TEMPLATE"
+
+
+def read_format(text: str) -> Output:
+    """Parse --output, and note the encoding. Raises CliError."""
+    word, _, template = text.partition("=")
+    if word in (Output.TABLE, Output.WIDE) and not template:
+        choose(Presentation())
+        return Output(word)
+    if word == "csv" and not template:
+        choose(Presentation(csv=True))
+        return Output.WIDE
+    if word == Encoding.JSONPATH and template:
+        from muster.cli.jsonpath import JsonPathError, parse
+
+        try:
+            choose(Presentation(encoding=Encoding.JSONPATH, path=parse(template)))
+        except JsonPathError as error:
+            raise usage(f"--output jsonpath: {error}") from error
+    elif word in (Encoding.JSON, Encoding.YAML, Encoding.NAME) and not template:
+        choose(Presentation(encoding=Encoding(word)))
+    else:
+        raise usage(f"--output: {values.shown(text)} is not a format; use {FORMATS}")
+    return Output.JSON
 
 
 def chosen_state_dir() -> Path:
@@ -40,13 +70,73 @@ StateDir = Annotated[
         resolve_path=True,
     ),
 ]
-As = Annotated[Output, typer.Option("--output", "-o", help="Output format: table, wide (more columns), or json.")]
+As = Annotated[
+    Output,
+    typer.Option("--output", "-o", help=f"Output format: {FORMATS}.", parser=read_format, metavar="FORMAT"),
+]
 JobIdArgument = Annotated[str, typer.Argument(help="Job id.", metavar="ID", callback=values.job_id)]
 Team = Annotated[str, typer.Option("--team", help="Filter by team.", callback=values.team)]
 Yes = Annotated[bool, typer.Option("--yes", "-y", help="Skip the confirmation.")]
 Cluster = Annotated[str, typer.Option(help="Cluster. Default: the first one.", callback=values.cluster)]
 """For commands that the services of a single cluster answer."""
 Reason = Annotated[str, typer.Option(help="Reason, recorded in the log.", callback=values.reason)]
+
+
+_DISPLAY = "Display"
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Display:
+    """Options of every command that lists objects."""
+
+    no_headers: Annotated[
+        bool, typer.Option("--no-headers", help="Omit the column headings.", rich_help_panel=_DISPLAY)
+    ] = False
+    sort_by: Annotated[
+        str,
+        typer.Option(
+            help="Sort by a column, or for json and yaml by a field; -FIELD sorts in descending order.",
+            metavar="FIELD",
+            rich_help_panel=_DISPLAY,
+        ),
+    ] = ""
+    no_pager: Annotated[
+        bool,
+        typer.Option(
+            "--no-pager",
+            help="Do not show long results in $MUSTER_PAGER, $PAGER or less; MUSTER_PAGER= does the same.",
+            rich_help_panel=_DISPLAY,
+        ),
+    ] = False
+    color: Annotated[
+        Color, typer.Option(help="Color states: auto (terminals, unless NO_COLOR is set).", rich_help_panel=_DISPLAY)
+    ] = Color.AUTO
+
+
+def listing(command: Callable[..., None]) -> Callable[..., None]:
+    """Return the command with the options of `Display`, which apply to all that it prints."""
+    own, more = signature(command), signature(Display).parameters
+
+    @wraps(command)
+    def run(**given: object) -> None:
+        from muster.cli.output import paged
+
+        choose(
+            replace(
+                chosen(),
+                headers=not given.pop("no_headers"),
+                sort_by=str(given.pop("sort_by")),
+                pager=not given.pop("no_pager"),
+                color=Color(str(given.pop("color"))),
+            )
+        )
+        with paged():
+            command(**given)
+
+    shown = [*own.parameters.values(), *more.values()]
+    run.__annotations__ = {one.name: one.annotation for one in shown}
+    run.__signature__ = own.replace(parameters=shown)  # type: ignore[attr-defined]
+    return run
 
 
 def spread(command: Callable[..., None]) -> Callable[..., None]:

@@ -1,22 +1,31 @@
-"""What a command prints: JSON in stable shapes for programs, tables for people. Results on stdout, talk on stderr.
+"""Print results: documents for programs, tables for people. Results go to stdout, notes and errors to stderr.
 
-Names, reasons and messages come from others, so every text passes here, where control characters become visible
+Names, reasons and messages come from other users, so every text passes here, where control characters become visible
 escapes and rich's markup is plain text. No other module of the command line writes to the terminal
 (`tests/unit/cli/test_output.py` reads them all).
 """
 
+import csv
 import json
 import os
+import shlex
+import shutil
+import signal
+import subprocess
 import sys
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, redirect_stdout
+from contextvars import ContextVar
+from io import StringIO
 from typing import TYPE_CHECKING, TextIO, cast
 
 import typer
 
 from muster.bus.printable import printable, printable_json, printable_lines
+from muster.cli import layout
 from muster.cli.errors import usage
 from muster.cli.options import Output
+from muster.cli.presentation import Color, Encoding, chosen
 
 if TYPE_CHECKING:
     from pydantic import JsonValue
@@ -27,11 +36,22 @@ if TYPE_CHECKING:
     from muster.schemas.record import Document
 
 Row = Sequence[str]
-PIPED_WIDTH = 1000  # columns: what reads a pipe cuts for itself
+IDENTITY_FIELDS = ("id", "uuid", "name", "service", "cluster")
+"""`-o name` prints the first of these fields that an object has."""
+STATE_COLUMNS = frozenset({"ST", "STATE", "PHASE"})
+STATE_COLORS = {
+    **dict.fromkeys(("R", "CD", "running", "succeeded", "idle", "alloc", "mix", "open", "active", "ready"), "green"),
+    **dict.fromkeys(
+        ("PD", "CF", "CG", "SU", "queued", "placed", "stopping", "submitted", "drain", "draining"), "yellow"
+    ),
+    **dict.fromkeys(("F", "TO", "failed", "timed-out", "down", "lost", "closed", "quarantined"), "red"),
+}
+"""Colors of states on terminals."""
+PAGER = ("less", "-FRX")
 
 
 class _Checked:
-    """Standard output; CliError where it cannot be written, so that a full disk ends a command as other errors do."""
+    """Standard output that raises CliError if it cannot be written, so that a full disk is an error like others."""
 
     def __init__(self, stream: TextIO) -> None:
         self._stream = stream
@@ -60,13 +80,13 @@ def _told() -> Iterator[None]:
 
 @contextmanager
 def checked_output() -> Iterator[None]:
-    """Raise CliError where standard output cannot be written, whatever writes to it."""
+    """Raise CliError if standard output cannot be written."""
     with redirect_stdout(cast("TextIO", _Checked(sys.stdout))):
         yield
 
 
 def drop_output() -> None:
-    """Drop what could not be written, which the interpreter would else try to write again at its end."""
+    """Drop unwritten output, which the interpreter would otherwise write again at exit."""
     try:
         sys.stdout.flush()
     except OSError:
@@ -79,33 +99,33 @@ def print_line(line: str = "") -> None:
 
 
 def print_lines(lines: str) -> None:
-    """Print a document whose line breaks are meant, such as YAML that Muster wrote."""
+    """Print a document with its line breaks, such as YAML that Muster wrote."""
     typer.echo(printable_lines(lines), nl=not lines.endswith("\n"))
 
 
 def print_note(note: str) -> None:
-    """Print one line for the person at the terminal, on stderr."""
+    """Print one line on stderr."""
     typer.echo(printable(note), err=True)
 
 
 def print_error(error: Exception | str) -> None:
-    """Print an error on stderr; only its first line can look like one of Muster."""
+    """Print an error on stderr; only its first line has the prefix of Muster."""
     first, *rest = str(error).splitlines() or [""]
     typer.echo("\n  ".join([f"muster: {printable(first)}", *map(printable, rest)]), err=True)
 
 
 def console() -> "Console":
-    """For results."""
+    """Return a console for results."""
     return _console(soft_wrap=True)
 
 
 def talk() -> "Console":
-    """For progress: stderr, so that stdout can be piped."""
+    """Return a console for progress, on stderr."""
     return _console(stderr=True)
 
 
 def _console(*, stderr: bool = False, soft_wrap: bool = False) -> "Console":
-    """A console that renders no markup, and whose every segment is cleaned, whatever was printed on it."""
+    """Return a console without markup that escapes control characters in every segment."""
     from rich.console import Console, ConsoleOptions, RenderableType
     from rich.segment import Segment
 
@@ -121,27 +141,27 @@ def _console(*, stderr: bool = False, soft_wrap: bool = False) -> "Console":
 
 
 def confirm(question: str) -> None:
-    """Ask on stderr. Raises CliError (usage) unless somebody says yes: in a script nobody is there to be asked."""
+    """Ask for confirmation on stderr. Raises CliError (usage) unless the answer is yes, also without a terminal."""
     try:
         agreed = typer.confirm(printable(question), err=True)
     except typer.Abort:
         agreed = False
     if not agreed:
-        raise usage("--yes: nothing was done, for nobody agreed; give it to go on without being asked")
+        raise usage("--yes: not confirmed, no change was applied; give --yes to skip the confirmation")
 
 
 def emit_model(model: "Document") -> None:
-    """One view as one JSON object."""
+    """Print a view as a document."""
     _emit(model.model_dump_json())
 
 
 def emit_models(models: Iterable["Document"]) -> None:
-    """Views as one JSON array."""
+    """Print views as one document, a list."""
     _emit("[" + ",\n".join(model.model_dump_json() for model in models) + "]")
 
 
 def emitted(found: "Document | Sequence[Document]", form: Output) -> bool:
-    """Print views as JSON if that is the form; return whether it is, and nothing is left to print."""
+    """Print views if the form is a document; return whether it is."""
     if form is not Output.JSON:
         return False
     if isinstance(found, Sequence):
@@ -152,18 +172,71 @@ def emitted(found: "Document | Sequence[Document]", form: Output) -> bool:
 
 
 def emit_lines(models: Iterable["Document"]) -> None:
-    """Views as JSON lines: for what has no end."""
+    """Print views as one document each, for endless results."""
     for model in models:
         _emit(model.model_dump_json())
 
 
 def emit_json(value: "JsonValue | Mapping[str, object]", *, indent: int | None = 2) -> None:
-    """A JSON value."""
+    """Print a JSON value as a document."""
     _emit(json.dumps(value, indent=indent))
 
 
 def _emit(document: str) -> None:
-    typer.echo(printable_json(document))
+    """Print a JSON document in the chosen encoding and order."""
+    shown = chosen()
+    if shown.encoding is Encoding.JSON and not shown.sort_by:
+        typer.echo(printable_json(document))
+        return
+    root: JsonValue = json.loads(document)
+    objects = _objects(root)
+    if shown.sort_by:
+        objects.sort(key=lambda one: _field_key(one, shown.sort_by), reverse=shown.sort_by.startswith("-"))
+    match shown.encoding:
+        case Encoding.JSON:
+            typer.echo(printable_json(json.dumps(root)))
+        case Encoding.YAML:
+            import yaml
+
+            print_lines(yaml.dump(root, Dumper=getattr(yaml, "CSafeDumper", yaml.SafeDumper), sort_keys=False))
+        case Encoding.NAME:
+            for one in objects:
+                print_line(_identity(one))
+        case Encoding.JSONPATH:
+            assert shown.path is not None, "a JSONPath has a template"
+            items = (
+                {"items": objects}
+                if isinstance(root, list)
+                else {"items": objects, **cast("dict[str, JsonValue]", root)}
+            )
+            print_lines(shown.path.apply(cast("JsonValue", items)))
+
+
+def _objects(root: "JsonValue") -> "list[JsonValue]":
+    """Return the listed objects: of a list, the first list of an object without identity, or the object itself."""
+    if isinstance(root, list):
+        return root
+    if isinstance(root, dict) and not any(name in root for name in IDENTITY_FIELDS):
+        return next((value for value in root.values() if isinstance(value, list)), [root])
+    return [root]
+
+
+def _identity(one: "JsonValue") -> str:
+    found = next((one[name] for name in IDENTITY_FIELDS if one.get(name)), None) if isinstance(one, dict) else None
+    if found is None:
+        raise usage("--output name: the result has no id or name; use json or yaml")
+    return str(found)
+
+
+def _field_key(one: "JsonValue", sort_by: str) -> tuple[int, float, str]:
+    """Return the order of an object. Raises CliError if it has no such field."""
+    name = sort_by.removeprefix("-")
+    if not isinstance(one, dict) or name not in one:
+        raise layout.unknown_field(sort_by, list(one) if isinstance(one, dict) else [])
+    value = one[name]
+    if isinstance(value, int | float):
+        return (0, float(value), "")
+    return (1, 0.0, value if isinstance(value, str) else json.dumps(value))
 
 
 def text(line: str, *, style: str = "", no_wrap: bool = False) -> "Text":
@@ -174,7 +247,7 @@ def text(line: str, *, style: str = "", no_wrap: bool = False) -> "Text":
 
 
 def grid(headings: Sequence[str], rows: Iterable[Row], *, right: Collection[str] = ()) -> "Table":
-    """Return a plain table for a rich display. No headings: none are shown. right: columns that hold numbers."""
+    """Return a table for a rich display; without headings if none are given. right: columns of numbers."""
     from rich.table import Table
 
     made = Table(box=None, pad_edge=False, show_header=bool(headings), header_style="bold")
@@ -186,27 +259,161 @@ def grid(headings: Sequence[str], rows: Iterable[Row], *, right: Collection[str]
 
 
 def table(headings: Sequence[str], rows: Iterable[Row], *, right: Iterable[str] = (), title: str = "") -> None:
-    """A plain table. right: headings of columns that hold numbers. Piped, it is not cut to a screen's width."""
-    out = console()
-    made = grid(headings, rows, right=frozenset(right))
-    made.title, made.title_justify = text(title) if title else None, "left"
-    if not out.is_terminal:
-        out.width = PIPED_WIDTH
-    out.print(made)
+    """Print a table. right: headings of columns of numbers. On a terminal, it fits the width; piped, it is complete."""
+    shown = chosen()
+    cells = [[printable(cell) for cell in row] for row in rows]
+    if shown.sort_by and (shown.sort_by.removeprefix("-").upper() in headings or not _sorted.get()):
+        cells = [list(row) for row in layout.ordered(headings, cells, shown.sort_by)]
+        _sorted.set(True)
+    if shown.csv:
+        _print_csv([headings, *cells] if shown.headers else cells)
+        return
+    heads = [printable(heading) for heading in headings]
+    natural = [
+        max(map(_width, (*column, head) if shown.headers else column), default=0)
+        for head, column in zip(heads, zip(*cells, strict=True) if cells else [()] * len(heads), strict=True)
+    ]
+    room = shutil.get_terminal_size().columns if sys.stdout.isatty() else sys.maxsize
+    columns = layout.fitted(heads, natural, room)
+    numbers = frozenset(right)
+    alignments = [heads[at] in numbers for at in columns.shown]
+    styles = [STATE_COLORS if heads[at] in STATE_COLUMNS else {} for at in columns.shown] if _colored() else None
+    lines = [_bold(printable(title))] if title else []
+    if shown.headers:
+        lines.append(_bold(_line(heads, columns, alignments, None)))
+    lines += [_line(row, columns, alignments, styles) for row in cells]
+    if lines:
+        typer.echo("\n".join(lines), color=True)
+    if len(columns.shown) < len(heads):
+        hidden = ", ".join(head for at, head in enumerate(heads) if at not in columns.shown)
+        print_note(f"columns omitted on this narrow terminal: {hidden}")
+
+
+_sorted: ContextVar[bool] = ContextVar("table_was_sorted", default=False)
+"""Of several tables of a command, the first one decides whether the field of --sort-by exists."""
+
+
+def _line(
+    row: Row, columns: layout.Columns, alignments: Sequence[bool], styles: Sequence[Mapping[str, str]] | None
+) -> str:
+    """Return one row, cut and padded to the columns."""
+    parts = []
+    last = len(columns.shown) - 1
+    for place, (at, width) in enumerate(zip(columns.shown, columns.widths, strict=True)):
+        cell = _cut(row[at], width)
+        spaces = " " * (width - _width(cell))
+        if styles is not None and (color := styles[place].get(cell)):
+            cell = typer.style(cell, fg=color)
+        parts.append(spaces + cell if alignments[place] else cell if place == last else cell + spaces)
+    return layout.SEPARATOR.join(parts)
+
+
+def _width(cell: str) -> int:
+    """Return the number of terminal columns of a text."""
+    if cell.isascii():
+        return len(cell)
+    from rich.cells import cell_len
+
+    return cell_len(cell)
+
+
+def _cut(cell: str, width: int) -> str:
+    if _width(cell) <= width:
+        return cell
+    from rich.cells import set_cell_size
+
+    return set_cell_size(cell, width - 1) + "…"
+
+
+def _print_csv(rows: Iterable[Row]) -> None:
+    written = StringIO()
+    csv.writer(written, lineterminator="\n").writerows(rows)
+    print_lines(written.getvalue())
+
+
+def _colored() -> bool:
+    """Return whether results are colored."""
+    color = chosen().color
+    if color is Color.AUTO:
+        return sys.stdout.isatty() and not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
+    return color is Color.ALWAYS
+
+
+def _bold(line: str) -> str:
+    return typer.style(line, bold=True) if _colored() else line
 
 
 def details(pairs: Iterable[tuple[str, str]]) -> None:
-    """Name and value, one pair a line; empty values are left out."""
-    shown = [(name, value) for name, value in pairs if value]
-    width = max((len(name) for name, _ in shown), default=0)
-    out = console()
+    """Print names and values, one pair a line; empty values are omitted."""
+    shown = [(printable(name), printable(value)) for name, value in pairs if value]
+    width = max((_width(name) for name, _ in shown), default=0)
     for name, value in shown:
-        head = printable(name).ljust(width)
-        line = text(f"{head}  {value}")
-        line.stylize("bold", 0, len(head))
-        out.print(line)
+        typer.echo(f"{_bold(name + ' ' * (width - _width(name)))}  {value}", color=True)
 
 
 def heading(title: str) -> None:
-    """Print the title of what follows."""
-    console().print(text(title, style="bold"))
+    """Print the title of a section."""
+    typer.echo(_bold(printable(title)), color=True)
+
+
+class _Held:
+    """Standard output whose text is kept, to be shown in a pager."""
+
+    def __init__(self, stream: TextIO) -> None:
+        self._stream = stream
+        self._held = StringIO()
+
+    def __getattr__(self, name: str) -> object:
+        return getattr(self._stream, name)
+
+    def write(self, text: str) -> int:
+        return self._held.write(text)
+
+    def flush(self) -> None:
+        """Keep the text until the command has ended."""
+
+    def text(self) -> str:
+        """Return what was written."""
+        return self._held.getvalue()
+
+
+@contextmanager
+def paged() -> Iterator[None]:
+    """Show what is printed in a pager if it is longer than the terminal."""
+    _sorted.set(False)
+    stream, words = sys.stdout, _pager()
+    if not words or not stream.isatty():
+        yield
+        return
+    held = _Held(stream)
+    try:
+        with redirect_stdout(cast("TextIO", held)):
+            yield
+    finally:
+        content = held.text()
+        if content.count("\n") < shutil.get_terminal_size().lines or not _shown_by(words, content):
+            stream.write(content)
+            stream.flush()
+
+
+def _pager() -> Sequence[str]:
+    """Return the command line of the pager; empty for none."""
+    if not chosen().pager:
+        return ()
+    for variable in ("MUSTER_PAGER", "PAGER"):
+        if variable in os.environ:
+            return shlex.split(os.environ[variable])
+    return PAGER if shutil.which(PAGER[0]) else ()
+
+
+def _shown_by(words: Sequence[str], content: str) -> bool:
+    """Run the pager; return False if it cannot be started."""
+    before = signal.signal(signal.SIGINT, lambda *_: None)  # Ctrl-C is for the pager
+    try:
+        subprocess.run(words, input=content.encode(), env={"LESS": "FRX", **os.environ}, check=False)  # noqa: S603
+    except OSError as error:
+        print_note(f"PAGER: {words[0]} cannot be started ({error.strerror}); the result follows without it")
+        return False
+    finally:
+        signal.signal(signal.SIGINT, before)
+    return True

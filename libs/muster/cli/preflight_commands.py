@@ -6,7 +6,7 @@ from typing import Annotated
 import typer
 
 from muster.cli import values
-from muster.cli.options import As, Output, StateDir
+from muster.cli.options import As, Output, StateDir, listing
 
 _HELP = "Node checks before jobs start: run and list them."
 app = typer.Typer(name="preflight", help=_HELP, no_args_is_help=True)
@@ -18,6 +18,7 @@ def preflight() -> None:
 
 
 @app.command("list")
+@listing
 def list_(*, state_dir: StateDir, output: As = Output.TABLE) -> None:
     """List the suites and their checks."""
     from muster.cli import preflighting

@@ -7,7 +7,7 @@ import typer
 
 from muster.cli import values
 from muster.cli.errors import usage
-from muster.cli.options import As, Output, StateDir
+from muster.cli.options import As, Output, StateDir, listing
 
 app = typer.Typer(name="queues", help="List, create and change queues and their quota.", invoke_without_command=True)
 
@@ -19,6 +19,7 @@ _AMOUNTS = "`16` (GPUs) or `gpu:H100=8,cpu=64`; `none`: no"
 
 
 @app.callback()
+@listing
 def queues(context: typer.Context, *, state_dir: StateDir, output: As = Output.TABLE) -> None:
     """List the tree of queues: quota, limits of borrowing and lending, use, and the number of jobs."""
     if context.invoked_subcommand is None:
@@ -28,6 +29,7 @@ def queues(context: typer.Context, *, state_dir: StateDir, output: As = Output.T
 
 
 @app.command("list")
+@listing
 def list_queues(*, state_dir: StateDir, output: As = Output.TABLE) -> None:
     """List the tree of queues, as `muster queues` does."""
     from muster.cli import reading

@@ -6,7 +6,7 @@ from typing import Annotated
 import typer
 
 from muster.cli import values
-from muster.cli.options import As, JobIdArgument, Output, StateDir, Team
+from muster.cli.options import As, JobIdArgument, Output, StateDir, Team, listing
 from muster.cli.output import print_line
 
 
@@ -16,6 +16,7 @@ def register(app: typer.Typer) -> None:
         app.command()(command)
 
 
+@listing
 def queue(
     *,
     state_dir: StateDir,
@@ -45,6 +46,7 @@ def why(job_id: JobIdArgument, *, state_dir: StateDir, output: As = Output.TABLE
     reading.why(state_dir, output, job_id)
 
 
+@listing
 def nodes(
     *,
     state_dir: StateDir,
@@ -82,6 +84,7 @@ def trace(job_id: JobIdArgument, *, state_dir: StateDir, output: As = Output.TAB
         print_line(line)
 
 
+@listing
 def quota(*, state_dir: StateDir, output: As = Output.TABLE) -> None:
     """Show the rate limits of the token in use, and the rest of them at the gateway that answers."""
     from muster.cli import reading

@@ -9,6 +9,7 @@ from muster.cli import output, queue_tree, tables, trace_tree
 from muster.cli.errors import refused
 from muster.cli.options import Output
 from muster.cli.output import print_line
+from muster.cli.presentation import chosen
 from muster.cli.session import call
 from muster.schemas.views import FactView, JobView, NodeView, QueueView
 
@@ -39,6 +40,8 @@ def queue(state_dir: Path, form: Output, *, team: str, queue: str, all_phases: b
     told = tables.job_rows(jobs, now_ns=SystemTime().wall(), wide=wide)
     headings, rows = tables.by_cluster(tables.JOBS_WIDE if wide else tables.JOBS, told, jobs)
     output.table(headings, rows, right=tables.NUMBERS)
+    if chosen().csv or not chosen().headers:
+        return  # a program reads one table
     print_line()
     _print_queues(shown, wide=wide)
 
@@ -81,7 +84,7 @@ def nodes(state_dir: Path, form: Output, *, reasons: bool) -> None:
     shown = [node for node in found if not reasons or not node.usable or node.reasons]
     if output.emitted(shown, form):
         return
-    if reasons and form is Output.TABLE:
+    if reasons and (form is Output.TABLE or chosen().csv):
         rows = tables.reason_rows(shown, now_ns=SystemTime().wall())
         output.table(tables.NODE_REASONS, rows, right=tables.NUMBERS)
         return

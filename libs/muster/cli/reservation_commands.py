@@ -7,7 +7,7 @@ import typer
 
 from muster.cli import values
 from muster.cli.errors import usage
-from muster.cli.options import As, Output, Reason, StateDir, spread
+from muster.cli.options import As, Output, Reason, StateDir, listing, spread
 
 _WHAT, _WHOM, _WHEN = "Reserved resources", "Users of the reservation", "Time"
 
@@ -76,6 +76,7 @@ def reserve(
         reserving.end(state_dir, wanted.name, reason=wanted.reason)
 
 
+@listing
 def reservations(*, state_dir: StateDir, output: As = Output.TABLE) -> None:
     """List advance reservations: resources, users and time."""
     from muster.cli import reserving

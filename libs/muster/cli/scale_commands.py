@@ -5,7 +5,7 @@ from typing import Annotated
 import typer
 
 from muster.cli import values
-from muster.cli.options import As, Cluster, Output, StateDir
+from muster.cli.options import As, Cluster, Output, StateDir, listing
 
 
 def register(app: typer.Typer) -> None:
@@ -13,6 +13,7 @@ def register(app: typer.Typer) -> None:
     app.command()(scale)
 
 
+@listing
 def scale(
     *,
     choice: Annotated[

@@ -6,7 +6,7 @@ import typer
 
 from muster.cli import values
 from muster.cli.errors import usage
-from muster.cli.options import As, Output, StateDir
+from muster.cli.options import As, Output, StateDir, listing
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -46,6 +46,7 @@ def create(
 
 
 @app.command("list")
+@listing
 def list_tokens(*, state_dir: StateDir, output: As = Output.TABLE) -> None:
     """List tokens by their hash, with user, role, teams and expiry."""
     from muster.bus.clock import SystemTime

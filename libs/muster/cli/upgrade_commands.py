@@ -6,7 +6,7 @@ from typing import Annotated
 import typer
 
 from muster.cli import values
-from muster.cli.options import As, Cluster, Output, Reason, StateDir, spread
+from muster.cli.options import As, Cluster, Output, Reason, StateDir, listing, spread
 
 app = typer.Typer(name="upgrade", help="Rolling upgrades of nodes, without killing jobs.", no_args_is_help=True)
 
@@ -139,6 +139,7 @@ def plan(*, state_dir: StateDir, output: As = Output.TABLE, wanted: Wanted, clus
 
 
 @app.command()
+@listing
 def status(
     *,
     state_dir: StateDir,

@@ -5,7 +5,7 @@ from typing import Annotated
 import typer
 
 from muster.cli import values
-from muster.cli.options import As, Cluster, Output, StateDir, Team
+from muster.cli.options import As, Cluster, Output, StateDir, Team, listing
 from muster.schemas.usage_words import DAYS_MAX, ROWS_MAX, EnergyBy, TopBy, TopOrder
 
 
@@ -27,6 +27,7 @@ def stats(
     usage.stats(state_dir, job, output)
 
 
+@listing
 def top(
     *,
     state_dir: StateDir,

@@ -5,7 +5,7 @@ from typing import Annotated
 import typer
 
 from muster.cli import values
-from muster.cli.options import As, Output, StateDir
+from muster.cli.options import As, Output, StateDir, listing
 
 app = typer.Typer(name="webhook", help="List and test webhooks.", no_args_is_help=True)
 
@@ -16,6 +16,7 @@ def webhook() -> None:
 
 
 @app.command("list")
+@listing
 def list_webhooks(*, state_dir: StateDir, output: As = Output.TABLE) -> None:
     """List the configured webhooks, with the number of undelivered events."""
     from muster.cli import webhooks

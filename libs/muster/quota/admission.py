@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from muster.quota.tree import DEPTH_MAX
+from muster.quota.policy import DEPTH_MAX
 from muster.quota.users import names
 from muster.schemas.facts.queue import EVERY_TEAM, QueueSpec
 from muster.schemas.job import PRIORITY_MAX

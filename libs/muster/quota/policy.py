@@ -16,6 +16,9 @@ from muster.schemas.facts.queue import (
 )
 from muster.schemas.job import JobSpec
 
+DEPTH_MAX = 16
+"""Levels of a tree of queues."""
+
 
 @dataclass(frozen=True)
 class Policy:

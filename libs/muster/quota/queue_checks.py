@@ -5,8 +5,7 @@ from typing import NamedTuple
 
 from muster.quota.admission import up
 from muster.quota.amounts import nominal_of
-from muster.quota.policy import resolve
-from muster.quota.tree import DEPTH_MAX
+from muster.quota.policy import DEPTH_MAX, resolve
 from muster.quota.users import TEMPLATE_NAME_MAX
 from muster.schemas.facts.queue import GPU, QueueSpec, QueueTemplate
 

@@ -10,9 +10,9 @@ from dataclasses import dataclass, field
 from muster.quota import formulas, shares, users
 from muster.quota.amounts import UNLIMITED, Amounts
 from muster.quota.formulas import NOTHING, Ceiling
-from muster.quota.policy import DEFAULT, Policy, resolve
+from muster.quota.policy import DEFAULT, DEPTH_MAX, Policy, resolve
 from muster.quota.queue_checks import Refusal, refusal_of
-from muster.quota.tree import DEPTH_MAX, QueueRecord, attach, link, settle_all, settle_bounds, settle_knobs
+from muster.quota.tree import QueueRecord, attach, link, settle_all, settle_bounds, settle_knobs
 from muster.schemas.facts.queue import GPU, QueueSpec, QueueState, QueueWish, Used
 
 __all__ = ["Ceiling", "QueueRecord", "QueueTree", "Refusal"]

@@ -14,9 +14,6 @@ from muster.quota.policy import Policy, resolve
 from muster.quota.usage import Principals
 from muster.schemas.facts.queue import GPU, QueueSpec
 
-DEPTH_MAX = 16
-"""Levels of a tree."""
-
 
 @dataclass(slots=True, eq=False)
 class QueueRecord:

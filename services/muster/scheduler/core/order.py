@@ -26,10 +26,10 @@ from muster.core import NS_PER_S, Instant
 from muster.placement import DEVICE_MILLI
 from muster.quota.amounts import Amounts
 from muster.quota.formulas import Cell
-from muster.quota.policy import Policy
+from muster.quota.policy import DEPTH_MAX, Policy
 from muster.quota.queues import QueueTree
 from muster.quota.shares import skips
-from muster.quota.tree import DEPTH_MAX, QueueRecord
+from muster.quota.tree import QueueRecord
 from muster.scheduler.core.stores.jobs import JobBook, JobRecord
 from muster.scheduler.core.stores.pending_queue import PendingQueue, Place
 from muster.schemas.facts.queue import GPU, QueueOrder
