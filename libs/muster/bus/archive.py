@@ -151,7 +151,7 @@ async def _configure(connection: Client, info: jsapi.StreamInfo, sources: list[o
 
 
 def _resumed(source: object, taken: Mapping[str, int]) -> object:
-    """The source, going on after what was taken from it."""
+    """Return the source with its start after the messages that were already taken from it."""
     if not isinstance(source, dict) or source.get("name") not in taken:
         return source
     return {**source, "opt_start_seq": taken[source["name"]] + 1}
@@ -229,7 +229,7 @@ async def _refuse_young(connection: Client, log: LogName, up_to_seq: int, keep_s
 
 
 async def _refuse_live_fences(connection: Client, log: LogName, up_to_seq: int, now: Instant) -> None:
-    """A leader whose fence is gone would be refused for ever: it expects a sequence that no subject has."""
+    """Refuse to purge a live leader's fence: its appends would fail forever, expecting a sequence that is gone."""
     pattern = f"muster.{log.scope}.*.{FENCE}"
     info = await jsapi.stream_info(connection, log.stream, subjects=pattern)
     for subject in info.state.subjects if info else ():

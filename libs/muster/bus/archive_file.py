@@ -4,8 +4,8 @@ First line: {"format", "version", "stream"}. Then one line per message: {"seq", 
 "subject", "headers", "body" (text) or "body_base64"}. Last line: {"messages", "first_seq", "last_seq"}; a file without
 it was cut off.
 
-An archive may come from anybody, so a reader takes nothing from it that this log's broker could not have stored: only
-subjects of the log, no header that the broker acts on, no more bytes than the log may hold.
+Archives are untrusted input, so a reader accepts only what this log's broker could have stored: subjects of the log, no
+header that the broker acts on, no more bytes than the log may hold.
 """
 
 import base64
@@ -51,7 +51,7 @@ _Line_ = TypeVar("_Line_", bound="_Line")
 
 @dataclass(frozen=True, slots=True)
 class ArchiveLimits:
-    """How much of an archive is read."""
+    """Size limits for reading an archive."""
 
     message_bytes: int
     """Largest message: the broker's max_payload."""
@@ -70,7 +70,7 @@ READ_LIMITS = ArchiveLimits(message_bytes=2 * FACT_BYTES_MAX, log_bytes=64 * 102
 
 @dataclass(frozen=True, slots=True)
 class Archived:
-    """What an archive holds. Sequences are 0 if it is empty."""
+    """Contents of an archive. Sequences are 0 if it is empty."""
 
     messages: int
     first_seq: int

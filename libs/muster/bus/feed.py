@@ -111,7 +111,7 @@ class Feed:
             )
 
     async def _take_in(self, message: Msg) -> None:
-        """A delivered message, or the server's word on a pull request."""
+        """Take in a delivered message, or the server's status of a pull request."""
         at = position(message.reply)
         if at is None:
             self._heed_status(message.headers or {})
@@ -150,7 +150,7 @@ class Feed:
         await self._client.publish(subject, json.dumps(request).encode(), reply=self._inbox)
 
     async def wait(self, timeout_s: float) -> bool:
-        """Until something came in (True) or the time is over. Buffered messages count as something."""
+        """Wait for a message (True) or the end of the time (False). Buffered messages count."""
         if self.buffer or self.broken:
             return True
         self._wake.clear()

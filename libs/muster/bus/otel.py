@@ -156,7 +156,7 @@ def _context(trace: int, span: int) -> SpanContext:
 
 
 def _trace_id(traceparent: str) -> int:
-    """The trace id in a W3C traceparent, 0 if there is none."""
+    """Return the trace id in a W3C traceparent, 0 if there is none."""
     parts = traceparent.split("-")
     return int(parts[1], 16) if len(parts) == _TRACEPARENT_PARTS else 0
 

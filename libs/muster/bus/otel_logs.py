@@ -15,7 +15,7 @@ from muster.bus.logs import JsonLines
 from muster.core.instant import NS_PER_S
 
 _OWN = ("opentelemetry", "urllib3", "requests", "httpx")
-"""Loggers of what sends: their complaints are written, or a collector that is away would be told of that for ever."""
+"""Loggers of the exporter, not exported: an unavailable collector would cause records without end."""
 
 _SEVERITIES = {
     logging.DEBUG: SeverityNumber.DEBUG,
@@ -47,7 +47,7 @@ class OtlpLogs(logging.Handler):
             return
         try:
             self._send(record)
-        except Exception:  # noqa: BLE001 - what logging's own handlers do: whoever logs must not fail by it
+        except Exception:  # noqa: BLE001 - what logging's own handlers do: a caller that logs must not fail
             self.handleError(record)
 
     def close(self) -> None:

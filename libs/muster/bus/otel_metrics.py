@@ -143,7 +143,7 @@ def _histograms(family: Family, started_ns: int, now_ns: int) -> Iterator[Histog
 
 
 def _exemplars(sample: Sample) -> Iterator[Exemplar]:
-    """Of a bucket or counter: the last job that fell into it."""
+    """Yield the exemplar of a bucket or counter: the last job that fell into it."""
     seen = sample.exemplar
     if seen is not None and "trace_id" in seen.labels:
         trace, span = int(seen.labels["trace_id"], 16), int(seen.labels.get("span_id", "0"), 16)

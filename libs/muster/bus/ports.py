@@ -57,10 +57,10 @@ class DraftsRefusedError(LogError):
 
 @dataclass(frozen=True, slots=True)
 class Batch:
-    """What one read gave. facts: in order, without those that were skipped (unknown, dead, voided).
+    """Result of one read. facts: in order, without skipped messages (unknown, dead, voided).
 
-    last_seq, time: of the newest message seen, skipped ones included; last_seq stays and time is None if there was
-    none. pending: messages in the log after last_seq, as far as the broker said.
+    last_seq, time: of the newest message seen, including skipped ones; last_seq stays and time is None if there was
+    none. pending: messages in the log after last_seq, as far as the broker reported.
     """
 
     facts: tuple[Fact, ...]
@@ -71,7 +71,7 @@ class Batch:
 
 @dataclass(frozen=True, slots=True)
 class Appended:
-    """Where a batch stands: sequences of its first message (the fence record) and of its last."""
+    """Position of a batch: sequences of its first message (the fence record) and of its last."""
 
     first_seq: int
     last_seq: int
@@ -94,7 +94,7 @@ class LogReader(Protocol):
 
 
 class LogAppender(Protocol):
-    """What appends for one service to one log. Every batch begins with a fence record that the broker compares."""
+    """Appender of one service to one log. Every batch begins with a fence record that the broker compares."""
 
     async def start_term(self, *, term: int, holder: str) -> Appended:
         """First append of a new leader: `term-started`, guarded by the newest fence. Raises LogError."""
@@ -122,11 +122,11 @@ class Log(Protocol):
     name: LogName
 
     async def reader(self, *, after_seq: int) -> LogReader:
-        """A reader of everything after `after_seq` (0: from the start)."""
+        """Return a reader of everything after `after_seq` (0: from the start)."""
         ...
 
     def appender(self, service: str) -> LogAppender:
-        """The pen of `service`."""
+        """Return the appender of `service`."""
         ...
 
 
@@ -167,14 +167,14 @@ class TogetherTooLargeError(DraftsRefusedError):
 
 
 class FenceBrokenError(StaleFenceError):
-    """The newest message on a service's fence subject is no fence of that service: nobody can append for it.
+    """The newest message on a service's fence subject is not a fence of that service, so the service cannot append.
 
     seq: of that message.
     """
 
     def __init__(self, stream: str, subject: str, service: str, *, seq: int, why: str) -> None:
         super().__init__(
-            f"{stream}: message {seq} on {subject} is no fence of {service} ({why}), so nobody can lead it; "
+            f"{stream}: message {seq} on {subject} is no fence of {service} ({why}), so no process can lead it; "
             f"repair it: muster log repair-fence --service {service}"
         )
         self.seq = seq

@@ -82,7 +82,7 @@ class RawReader:
                 await self._feed.wait(min(deadline, self._checked_at + IDLE_S) - now)
 
     async def take(self, count: int) -> None:
-        """The first `count` of `waiting` were used; asks for more when there is room."""
+        """Remove the first `count` of `waiting`; request more messages if there is room."""
         for _ in range(count):
             self.waiting.popleft()
         self._checked_at = asyncio.get_running_loop().time()
@@ -113,7 +113,7 @@ class RawReader:
         try:
             await feed.refill()
             behind = await feed.behind(GRACE_S) or await self._behind_leader(feed)
-        except LogUnavailableError:  # the connection says so by itself, or one of the next checks answers
+        except LogUnavailableError:  # the connection reports it, or one of the next checks answers
             self._unanswered += 1
             return "" if self._unanswered < UNANSWERED_MAX else "its server does not answer"
         self._unanswered = 0

@@ -1,4 +1,4 @@
-"""What a process hosts. A service's `app.py` answers `services(settings)`; the shell and the host do the rest."""
+"""The services of a process. A service's `app.py` implements `services(settings)`; the shell and the host run them."""
 
 import asyncio
 from collections.abc import Callable, Mapping, Sequence
@@ -17,7 +17,7 @@ from muster.schemas.registry import StreamRole
 
 @dataclass(frozen=True, slots=True)
 class LeaderHandle:
-    """What a sink may ask of its shell, from the shell's own loop."""
+    """Requests of a sink to its shell, called in the shell's own loop."""
 
     wake: Callable[[], None] = lambda: None
     """Have the core asked soon whether it has anything to decide."""
@@ -35,13 +35,13 @@ class LeaderHandle:
 
 
 class Sink(Protocol):
-    """What follows a fold into the world beside the log: a read model, telemetry. Derived, so it may be lost.
+    """Follower of a fold that writes outside the log: a read model, telemetry. Its data is derived, so it may be lost.
 
     Only the leader's sink is opened and called. A raised error stops the service (crash-only): recovery opens it anew.
     """
 
     async def open(self, core: Core, connection: Client, leader: LeaderHandle) -> None:
-        """The core was recovered to the log's head; bring the outside up to it."""
+        """Bring the outside up to date with the core, which was recovered to the log's head."""
         ...
 
     async def after_fold(self, facts: Sequence[Fact], *, last_seq: int, now: Instant) -> None:
@@ -89,5 +89,5 @@ class Connect(Protocol):
     """Opens a connection to the bus as `user`: reconnects for ever, and its end is the process's end."""
 
     async def __call__(self, user: str) -> Client:
-        """A connected client with that user's rights."""
+        """Return a connected client with that user's rights."""
         ...
