@@ -7,7 +7,7 @@ CATCH_UP_S = 2.0
 CONNECT_S_MAX = 2.0
 """For a connection alone: a node that does not even take one in this time is down, not hung."""
 KEPT_S = 2.0
-"""A connection that nobody uses is closed after this."""
+"""An idle connection is closed after this time."""
 DNS_S = 60
 """For which a name's address is remembered."""
 PAGE_BYTES_MAX = 8 * 1024 * 1024

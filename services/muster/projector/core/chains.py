@@ -39,7 +39,7 @@ class Slice:
 
 @dataclass(slots=True)
 class _Sent:
-    """A team that is told something: up to where, when, and how many pulses are still to come."""
+    """A team that gets messages: its position, and the number of pulses still to come."""
 
     seq: int
     at_s: float
@@ -134,7 +134,7 @@ def _numbers(parts: int) -> Iterator[bytes]:
 
 
 def redacted(fact: ShownFact) -> bytes:
-    """The fact, encoded, without its body, which comes last."""
+    """Return the encoded fact without its body, which comes last."""
     return fact.body[: fact.body.index(_BODY)] + _NO_BODY
 
 
@@ -160,7 +160,7 @@ def _fitting(fact: ShownFact) -> bytes:
 
 
 def _rows(shown: ViewChanges) -> Iterator[_Row]:
-    """Rows that fit; one that does not, and is no job's, is left out: it is told whoever asks for it."""
+    """Yield the rows that fit; a row that does not, and is not a job's, is left out: the API returns it on request."""
     tables: tuple[Rows, ...] = (shown.jobs, shown.nodes, shown.queues, shown.reservations)
     for table, rows in zip(_TABLES, tables, strict=True):
         for name, body in rows.items():
@@ -173,7 +173,7 @@ def _rows(shown: ViewChanges) -> Iterator[_Row]:
 
 
 def _without_slots(body: bytes) -> bytes:
-    """The row of a job of tens of thousands of replicas; where it is, is told whoever asks for the job."""
+    """Return the row of a job with very many replicas without its slots, which the API returns on request."""
     return replace(JobView.model_validate_json(body), slots=(), nodes=()).encoded()
 
 

@@ -33,7 +33,7 @@ from muster.telemetry.core.sums import J_PER_KWH, S_PER_HOUR, share_pct
 
 @dataclass(frozen=True, slots=True)
 class Held:
-    """One GPU of one job, and what it did last. idle_s: it has done nothing for so long; is_idle: that is too long."""
+    """One GPU of one job, and its last activity. idle_s: how long it has been idle; is_idle: longer than the limit."""
 
     job_id: str
     name: str
@@ -47,7 +47,7 @@ class Held:
 
 
 def held_now(core: TelemetryCore, now: Instant, *, team: str = "") -> Iterator[Held]:
-    """Every GPU that a live job holds and that was read lately. team: only of this one. Work grows with them."""
+    """Yield every GPU that a live job holds and that was read recently. team: only of this team. Cost: linear."""
     gap_s_max, idle_after_s = core.config.gap_s_max, core.config.idle_after_s
     for job_id, meter in core.meters.jobs.items():
         known = core.holdings.jobs.get(job_id)
@@ -84,7 +84,7 @@ APART_PCT = 40.0
 
 
 def advise(use: Use, devices: Sequence[DeviceUse]) -> tuple[str, ...]:
-    """What its owner could do; one line that all is well, if it is; nothing of a job that was hardly measured."""
+    """Return advice to the owner; a single line if there is no problem; nothing for a job with few measurements."""
     if use.measured_s < MEASURED_S_MIN:
         return ()
     found = tuple(_lines(use, devices))
@@ -119,7 +119,7 @@ def _lines(use: Use, devices: Sequence[DeviceUse]) -> Iterator[str]:
 
 
 def _apart(devices: Sequence[DeviceUse]) -> Iterator[str]:
-    """Whether some of the GPUs do much less than others."""
+    """Yield a line if some of the GPUs are much less active than others."""
     shares = [(share_pct(one.use.busy_s, one.use.measured_s) or 0.0, one) for one in devices if one.use.measured_s]
     if len(shares) < 2:
         return

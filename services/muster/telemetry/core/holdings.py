@@ -1,4 +1,4 @@
-"""What the log says of nodes and jobs, as far as readings need it: what is there, and whose devices are in use."""
+"""The nodes and jobs of the log that readings need: existing devices, and the jobs that hold them."""
 
 from collections import Counter
 from collections.abc import Mapping

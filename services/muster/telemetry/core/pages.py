@@ -1,4 +1,4 @@
-"""What an exporter's page says of each GPU of its node, in Muster's terms and units."""
+"""Parser of an exporter's page into the readings of each GPU of its node, in Muster's terms and units."""
 
 import re
 from collections.abc import Iterable, Mapping
@@ -73,7 +73,7 @@ class Draft:
 
 
 class Shown(NamedTuple):
-    """What a GPU as a whole shows, by `Field`, in Muster's units. None: it does not."""
+    """Values of a whole GPU, by `Field`, in Muster's units. None: not on the page."""
 
     utilisation_pct: Number | None
     engine_pct: Number | None
@@ -144,14 +144,14 @@ class Page:
 
 @dataclass(frozen=True, slots=True)
 class _Series:
-    """What the labels of a series say: whose values they are, and what else it is about."""
+    """Labels of a series: the GPU of its values, and its further subject."""
 
     instance: Instance | None
     labels: Mapping[str, str]
 
 
 def read_page(text: str) -> Page:
-    """The page. Series of the same thing, as time-slicing makes them for every pod, count once: the greatest value.
+    """Parse the page. Repeated series, which time-slicing creates for every pod, count once: the greatest value.
 
     Raises PageError.
     """
@@ -229,9 +229,7 @@ def _watches(instances: Iterable[Instance]) -> tuple[tuple[str, tuple[int, str]]
 
 
 def instance_of(draft: Draft, labels: Mapping[str, str]) -> Instance | None:
-    """Where the values of a series belong, with whom its labels name; None for a switch, a CPU, or whatever else has
-    no GPU.
-    """
+    """Return the instance of a series, with the holder in its labels; None for a switch, a CPU, or another non-GPU."""
     uuid = label_of(labels, UUID)
     if not uuid:
         return None
@@ -262,11 +260,11 @@ def _owned(instance: Instance, labels: Mapping[str, str]) -> None:
 
 
 About = tuple[int | str | None, str]
-"""Of a field with a series for each value of a label: the XID, watch or clock event, and a watch's error code."""
+"""Label value of a field with one series per value: the XID, watch or clock event, and a watch's error code."""
 
 
 def about(of: Field, labels: Mapping[str, str]) -> About:
-    """What a series of such a field is about."""
+    """Return the label value of a series of such a field."""
     if of is Field.XID_COUNT:
         return number_of(labels, XID_CODE), ""
     if of is Field.WATCH:

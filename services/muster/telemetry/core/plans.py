@@ -64,7 +64,7 @@ class Picker(Protocol):
     """Takes what stands at certain places."""
 
     def __call__(self, values: Sequence[T], /) -> tuple[T, ...]:
-        """Those of `values`."""
+        """Return its items of `values`."""
         ...
 
 
@@ -85,17 +85,17 @@ class Kind:
 
     def __init__(self, wanted: Sequence[tuple[int, Meaning]]) -> None:
         self.meanings = tuple(meaning for _, meaning in wanted)
-        """Of the wanted series, in the page's order. What is called a place below is one among these."""
+        """Meanings of the wanted series, in the page's order. A place below is an index of them."""
         self.wanted = _picker([place for place, _ in wanted])
         """Takes what belongs to these from what there is for each series of the page."""
         self.middles = [""] * len(wanted)
-        """Of each the labels that say what it is about, as the last page had them: a first guess for the next one."""
+        """Distinguishing labels of each, as on the last page: a first guess for the next one."""
 
 
 def kind_of(names: Sequence[str]) -> Kind | None:
-    """The kind of a page; None if it has to be read whole.
+    """Return the kind of a page; None if it must be read whole.
 
-    names: what is before the labels of each series, and behind the last: a name, perhaps behind lines that say nothing.
+    names: the text before the labels of each series, and after the last: a name, perhaps after lines to skip.
     """
     if sum(name.count("\n") for name in names) + len(names) > LINES_MAX:
         return None
@@ -122,13 +122,13 @@ class Part:
     """It is a whole GPU, and no field or watch has a second value: `first` and `levels` are all that it shows."""
     fields: tuple[Field, ...]
     first: tuple[int, ...]
-    """Of each of the fields the first value."""
+    """First value of each of the fields."""
     again: tuple[tuple[int, Field], ...]
     """Further values of these, in their order."""
     watches: tuple[str, ...]
     codes: tuple[str, ...]
     levels: tuple[int, ...]
-    """Of each health watch the first value."""
+    """First value of each health watch."""
     counts: tuple[tuple[int, Field, About], ...]
     """Whatever else has a label of its own."""
 
@@ -156,7 +156,7 @@ class _PartDraft:
             self._counts.append((place, of, what))
 
     def part(self, *, is_whole_gpu: bool) -> Part:
-        """All of them."""
+        """Return the part with all values."""
         return Part(
             is_all=is_whole_gpu and not self._again and not any(of is Field.WATCH for _, of, _ in self._counts),
             fields=tuple(self._first),
@@ -195,7 +195,7 @@ def _labelled(gpu: Gpu) -> _Labelled:
 
 
 Parts = tuple[tuple[Part, ...], ...]
-"""Of each GPU of a page, those of its instances."""
+"""Parts of each GPU of a page, by instance."""
 
 
 class Layout:
@@ -220,7 +220,7 @@ class Layout:
         )
 
     def read(self, digits: Sequence[str], gpus: Sequence[_Labelled]) -> tuple[GpuReading, ...] | None:
-        """What these values say of these GPUs; None if one of them is to be looked at more closely."""
+        """Return the readings of these GPUs from these values; None if one of them needs the full parser."""
         try:
             numbers: list[Number] = json.loads(f"[{','.join(digits)}]")
         except ValueError:  # one begins with a 0, or has no digit on one side of its point
@@ -265,7 +265,7 @@ def _whole(gpu: _Labelled, part: Part, shown: Shown, levels: Sequence[Number], n
 
 
 def _cut(gpu: _Labelled, parts: Sequence[Part], numbers: Sequence[Number], told: Told) -> GpuReading:
-    """A GPU whose instances or repeated series have to be taken together."""
+    """Return the reading of a GPU whose instances or repeated series must be combined."""
     found = Gpu(gpu.uuid, gpu.index, gpu.model)
     for owned, part in zip(gpu.instances, parts, strict=True):
         values = {
@@ -285,7 +285,7 @@ def _cut(gpu: _Labelled, parts: Sequence[Part], numbers: Sequence[Number], told:
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """What is remembered of a node's page."""
+    """Cached layout of a node's page."""
 
     rest: int
     """Hash of what is left of the page without its values."""
@@ -296,7 +296,7 @@ class Plan:
 
 
 _Read = tuple[_PartDraft | None, Mapping[str, str]]
-"""Of which part a series is, None for no GPU's, and what its labels say."""
+"""The part that a series belongs to, None without a GPU, and its labels."""
 
 
 class _Labels:
@@ -311,7 +311,7 @@ class _Labels:
         self._abouts: dict[str, Mapping[str, str] | None] = {}
 
     def of(self, text: str) -> _Read | None:
-        """All labels; None if they are not plain."""
+        """Return all labels; None if they are not plain."""
         found = self._known.get(text)
         if found is None:
             labels = plain_labels(text, self._terms)
@@ -327,9 +327,9 @@ class _Labels:
         return found
 
     def about(self, text: str, kind: Kind, place: int) -> _Read | None:
-        """The same of a series that is about something; of its labels those which say what, or all.
+        """Return the same for a series with distinguishing labels: only those labels, or all.
 
-        Nine in ten labels of a page are those of a GPU's other series, which were read, with these in the middle.
+        Nine in ten labels of a page repeat those of a GPU's other series, which were read, with these in the middle.
         """
         rest = _without(text, kind.middles[place])
         if rest not in self._about_nothing:
@@ -354,7 +354,7 @@ def _without(text: str, middle: str) -> str:
 
 
 def learn(kind: Kind, labels: Sequence[str]) -> tuple[Draft, Parts] | None:
-    """The page without values, and which values are of which GPU; None if the page has to be read whole.
+    """Return the page without values, and the positions of each GPU's values; None if the page must be read whole.
 
     labels: of all series.
     """
@@ -388,7 +388,7 @@ class Pages:
         self._layouts: dict[tuple[Kind, Parts], Layout] = {}
 
     def read(self, node: str, text: str) -> Page:
-        """What `read_page` says of the node's page. Raises PageError."""
+        """Return the same as `read_page` for the node's page. Raises PageError."""
         pieces = _VALUE.split(text)
         rest = tuple(pieces[::2])
         hashed = hash(rest)
@@ -408,7 +408,7 @@ class Pages:
             del self._plans[node]
 
     def _kind(self, names: tuple[str, ...]) -> Kind | None:
-        """Of a kind no text is kept: a page may have 8 MiB, and whoever serves it chooses what it says."""
+        """Return the kind of a page by hash. The text is not kept: a page may have 8 MiB, chosen by its server."""
         hashed = hash(names)
         kind = self._kinds.get(hashed)
         if kind is None:
@@ -420,7 +420,7 @@ class Pages:
         return kind
 
     def _learnt(self, rest: Sequence[str], hashed: int) -> Plan | None:
-        """The plan of a page; None if it has to be read whole."""
+        """Return the plan of a page; None if it must be read whole."""
         cut = [piece.rpartition("{") for piece in rest[:-1]]
         kind = self._kind((*(name for name, _, _ in cut), rest[-1]))
         learnt = None if kind is None else learn(kind, [labels for _, _, labels in cut])
