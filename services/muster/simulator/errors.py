@@ -1,4 +1,4 @@
-"""What can be wrong with what a simulation is made of."""
+"""Errors in the inputs of a simulation."""
 
 
 class InputError(ValueError):

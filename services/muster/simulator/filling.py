@@ -75,12 +75,12 @@ def summary(runs: Sequence[Filling]) -> dict[str, JsonValue]:
 
 
 def shape_of(task: OpenbTask) -> TaskShape:
-    """What the placement engine is asked for this task."""
+    """Return the request of this task to the placement engine."""
     return TaskShape(task.cpu_milli, task.memory_mib, task.gpus, task.gpu_milli, task.gpu_models)
 
 
 def _arrivals(tasks: Sequence[OpenbTask], seed: int) -> Iterator[OpenbTask]:
-    """Every task once in a random order, and again in another one, without end."""
+    """Yield every task once in a random order, and again in another one, without end."""
     number = 0
     while True:
         yield from sorted(tasks, key=lambda task: (uniform(seed, "arrival", number, task.name), task.name))

@@ -1,13 +1,13 @@
 """Fsas Cluster Manager, as far as its public clients use it: asynchronous, a resize answers at once.
 
-Routes and fields are those that CoHDI's composable-resource-operator and composable-dra-driver use. No client says
-more, so these are assumptions:
+Routes and fields are those that CoHDI's composable-resource-operator and composable-dra-driver use. The clients define
+no more, so these are assumptions:
 
-- `device_count` is what was asked for: a resize raises or lowers it at once; it falls back if the operation fails.
-- A resize compares and sets: a `device_count` that does not follow from the present one is 409, nothing is done. So of
-  two clients that read the same count one is told to read again.
-- A device appears when its switch is done (ADD_COMPLETE). After an attachment that failed half-way it stands there as
-  ADD_FAILED, or does not appear at all; a detachment that failed leaves it as REMOVE_FAILED, or takes it away.
+- `device_count` is the requested count: a resize changes it at once; it falls back if the operation fails.
+- A resize compares and sets: a `device_count` that does not follow from the present one is 409, without an effect.
+  So if two clients read the same count, one of them must read again.
+- A device appears when its switch is done (ADD_COMPLETE). After an attachment that failed half-way it is listed as
+  ADD_FAILED, or not at all; a detachment that failed leaves it as REMOVE_FAILED, or removes it.
 """
 
 from typing import Annotated, Self
@@ -99,7 +99,7 @@ async def resize(
 
 @router.get("/v2" + _CLUSTER + "/nodegroups")
 async def node_groups(manager: Known, *, tenant: str, cluster: str) -> Json:
-    """The groups that machines belong to."""
+    """Return the groups that machines belong to."""
     _check_cluster(manager, tenant, cluster)
     groups = dict.fromkeys(one.group for one in manager.machines.values())
     return {"nodegroups": [{"uuid": _group_uuid(manager, group), "name": group} for group in groups]}

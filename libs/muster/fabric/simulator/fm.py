@@ -86,7 +86,7 @@ async def token(request: Request, realm: str, manager: Working) -> Json:
 
 @router.get(_MACHINES)
 async def machines(manager: Known, tenant_uuid: str) -> JSONResponse:
-    """Every machine with what is on it."""
+    """Return every machine with its devices."""
     _check_tenant(manager, tenant_uuid)
     manager.now()
     shown = [_machine(manager, one, manager.model.on_machine(one.id)) for one in manager.machines.values()]
@@ -102,7 +102,7 @@ async def machine(manager: Known, machine: str, tenant_uuid: str) -> Json:
 
 @router.get(_MACHINES + "/{machine}/available-reserved-resources")
 async def available(manager: Known, machine: str, tenant_uuid: str, condition: str, res_type: str = GPU) -> Json:
-    """How many devices of a model lie free in this machine's fabric; condition: JSON of one comparison."""
+    """Return the number of a model's free devices in this machine's fabric; condition: JSON of one comparison."""
     _check_tenant(manager, tenant_uuid)
     manager.machine(machine)
     manager.now()
@@ -146,7 +146,7 @@ async def detach(
 
 
 def fabric_uuid(manager: Manager) -> str:
-    """What the managers call the whole fabric."""
+    """Return the managers' id of the whole fabric."""
     return str(uuid5(NAMESPACE_URL, f"muster-fabric:{manager.model.name}"))
 
 

@@ -68,7 +68,7 @@ class Composition(_In):
 @router.get("")
 @router.get("/")
 async def root(manager: Working) -> Json:
-    """The service root."""
+    """Return the service root."""
     top = _top(manager)
     return {
         "@odata.id": top,
@@ -82,7 +82,7 @@ async def root(manager: Working) -> Json:
 
 @router.get("/Systems")
 async def systems(manager: Working, expand: Expand = "") -> JSONResponse:
-    """Every machine."""
+    """Return every machine."""
     manager.now()
     path = f"{_top(manager)}/Systems"
     return JSONResponse(_collection(path, [_system(manager, one) for one in manager.machines.values()], expand))
@@ -160,7 +160,7 @@ async def take_away(
 
 @router.get("/CompositionService")
 async def composition_service(manager: Working) -> Json:
-    """Where the pool is."""
+    """Return the composition service, which links to the pool."""
     path = f"{_top(manager)}/CompositionService"
     return {
         "@odata.id": path,
@@ -173,7 +173,7 @@ async def composition_service(manager: Working) -> Json:
 
 @router.get("/CompositionService/ResourceBlocks")
 async def blocks(manager: Working, expand: Expand = "") -> JSONResponse:
-    """Every device of the fabric, wherever it is."""
+    """Return every device of the fabric, wherever it is."""
     manager.now()
     places = manager.model.places()
     found = [_block(manager, device_id, machine) for device_id, machine in places.items()]

@@ -22,15 +22,15 @@ from muster.simulator.load.play import EXPLAIN_EVERY_S, TRIAL_MS_PER_S, pace_of
 STEP_S = 1.0
 SURVEY_EVERY_S = 6 * 3600.0
 BLAME_S = 15.0
-"""What ends a program is asked after for so long: one scrape interval, and the time to tell."""
+"""Time for blame after the end of a program: one scrape interval, and the time to report."""
 
 Reached = Callable[[float], None]
-"""Told how far it is, in virtual days."""
+"""Called with the progress in virtual days."""
 
 
 @dataclass(slots=True)
 class _Tally:
-    """What health did. false: units that were suspected where nothing is broken. out_ns: node-time out of use.
+    """Results of health. false: units that were suspected although nothing is broken. out_ns: node-time out of use.
 
     sick: the nodes that fail more often than others, whose history is a reason to suspect them.
     """
@@ -84,7 +84,7 @@ class _Tally:
         assert since <= at, "facts come in order"
 
     def _back(self, node: str, why: str, at: Instant) -> None:
-        """A node is back once nothing keeps it away: who wants all its GPUs cannot use some."""
+        """Count a node as back once nothing keeps it out of use: a job that needs all its GPUs cannot use some."""
         since, reasons = self._out.get(node, (at, set[str]()))
         reasons.discard(why)
         if not reasons and self._out.pop(node, None) is not None:
@@ -176,7 +176,7 @@ def _engine(scene: Scene, health: HealthCore | None) -> Engine:
 
 
 def _let_pass(engine: Engine, scene: Scene, run: RunWatch, reached: Reached | None) -> None:
-    """Until the end; where the job is given up, a person submits it again, from its newest checkpoint."""
+    """Run until the end; if the job is given up, submit it again from its newest checkpoint."""
     submitted, told = 1, 0.0
     engine.at(START, lambda: engine.route(scene.job(0)))
     for moment in engine.moments(after(START, scene.days * DAY_S)):

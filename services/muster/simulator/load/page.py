@@ -11,7 +11,7 @@ QUEUES_MAX = 60
 
 
 def page(reports: Sequence[Report], *, title: str) -> str:
-    """The whole page. reports: at least one; more stand side by side, so their policies should differ."""
+    """Return the whole page. reports: at least one; several are shown side by side, so their policies should differ."""
     first = reports[0]
     shared = f"{first.load}; {first.gpus:,.0f} GPUs, {first.jobs:,} jobs"
     body = [

@@ -1,4 +1,4 @@
-"""What a simulated load came to, in numbers: the report's JSON, jobs.csv, and what the charts are drawn from."""
+"""Report of a simulated load: JSON, jobs.csv, and the data of the charts."""
 
 import csv
 import io
@@ -26,7 +26,7 @@ SIZES = (
 
 @dataclass(frozen=True, slots=True)
 class Wait:
-    """How long jobs waited to be placed first, in seconds. waiting: never placed; not in the other numbers."""
+    """Time until the first placement of jobs, in seconds. waiting: never placed; not in the other numbers."""
 
     of: str
     jobs: int
@@ -40,9 +40,8 @@ class Wait:
 
 @dataclass(frozen=True, slots=True)
 class Point:
-    """How it stood `hours` after the start. held, waiting: GPUs by group of queues. index: Jain's, of what the groups
-    that want something hold, 1 when all hold the same. preemptions, lost_gpu_h: so far.
-    """
+    """State `hours` after the start. held, waiting: GPUs by group of queues. index: Jain's index of the holds of the
+    groups with demand, 1 when all are equal. preemptions, lost_gpu_h: so far."""
 
     hours: float
     allocated_pct: float
@@ -96,7 +95,7 @@ class Report:
 
 
 def report_of(played: Played, *, policy: str) -> Report:
-    """The numbers of one run."""
+    """Return the report of one run."""
     recorder = played.recorder
     tracks = tuple(recorder.tracks.values())
     groups = grouping(recorder.parents, tracks)
@@ -124,7 +123,7 @@ def report_of(played: Played, *, policy: str) -> Report:
 
 
 def size_of(track: JobTrack) -> str:
-    """The size class of a job."""
+    """Return the size class of a job."""
     return next(name for most, name in SIZES if track.gpu_milli <= most)
 
 
@@ -169,7 +168,7 @@ def _waits(
 
 
 def _quantile(ordered: Sequence[float], share: float) -> float:
-    """The least value that at least this share of the values does not exceed; 0 without values."""
+    """Return the least value that at least this share of the values does not exceed; 0 without values."""
     if not ordered:
         return 0.0
     return ordered[max(0, -(-int(share * 1000) * len(ordered) // 1000) - 1)]
@@ -197,7 +196,7 @@ def _point(sample: Sample, groups: Mapping[str, str]) -> Point:
 
 
 def jain(amounts: Sequence[float]) -> float:
-    """Jain's fairness index: 1 if all have the same, 1/n if one has everything; 1 if nobody has anything."""
+    """Return Jain's fairness index: 1 if all are equal, 1/n if one has everything; 1 if all are 0."""
     squares = sum(amount * amount for amount in amounts)
     return sum(amounts) ** 2 / (len(amounts) * squares) if squares else 1.0
 

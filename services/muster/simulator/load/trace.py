@@ -32,7 +32,7 @@ def openb_nodes(nodes: Sequence[OpenbNode]) -> dict[str, NodeJoined]:
 
 
 def qos_by_task(text: str) -> dict[str, str]:
-    """The column `qos` of a task table that `parse_tasks` has read, by task name; empty where the table has none."""
+    """Return the column `qos` of a task table that `parse_tasks` has read, by task name; empty without the column."""
     rows = csv.DictReader(text.splitlines())
     rows.fieldnames = [name.strip() for name in rows.fieldnames or ()]
     return {(row.get("name") or "").strip(): (row.get("qos") or "").strip() for row in rows}
@@ -58,7 +58,7 @@ def arrivals(
 
 
 def job_of(spec: JobSpec, at: Instant, *, key: str, principal: str = "somebody") -> Job:
-    """The job as it is accepted."""
+    """Return the job as it is accepted."""
     return Job(
         id=ids.job_id(team=spec.team, principal=principal, idempotency_key=key),
         spec=spec,

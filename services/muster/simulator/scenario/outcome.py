@@ -1,4 +1,4 @@
-"""What became of a scenario, as `muster simulate scenario` prints it, and where that is not as expected."""
+"""Outcome of a scenario, as `muster simulate scenario` prints it, and its differences from the expectation."""
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
@@ -70,7 +70,7 @@ class QueueOutcome:
     running: int
 
     def to_json(self) -> dict[str, JsonValue]:
-        """As it is."""
+        """Return the fields."""
         return {
             "held": dict(self.held),
             "quota": dict(self.quota),
@@ -91,7 +91,7 @@ class ScenarioOutcome:
     scaling: ScalingOutcome | None = None
 
     def to_json(self) -> dict[str, JsonValue]:
-        """The stable shape; `scaling` only if something scales."""
+        """Return the stable JSON form; `scaling` only if something scales."""
         scaling = {} if self.scaling is None else {"scaling": self.scaling.to_json()}
         return {
             "jobs": {name: job.to_json() for name, job in self.jobs.items()},
@@ -115,7 +115,7 @@ class Ways:
 
 
 def outcome_of(engine: Engine, names: dict[str, str], ways: Ways, *, stable: bool, rounds: int) -> ScenarioOutcome:
-    """The engine's present. names: of the jobs, by id."""
+    """Return the engine's present state. names: of the jobs, by id."""
     records = engine.scheduler.state.jobs.records
     jobs = {
         name: _job_outcome(engine, records[job_id], names, ways) for job_id, name in names.items() if job_id in records

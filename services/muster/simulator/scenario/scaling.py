@@ -104,7 +104,7 @@ class ChoiceOutcome:
     outcome: str = ""
 
     def to_json(self) -> dict[str, JsonValue]:
-        """As it is."""
+        """Return the fields."""
         return {
             "choice": self.choice,
             "case": self.case,
@@ -136,7 +136,7 @@ class ScalingOutcome:
 
 @dataclass(slots=True)
 class Choices:
-    """What the scaler chose; watches an engine. made: by the choice's name in the log."""
+    """Choices of the scaler; watches an engine. made: by the choice's name in the log."""
 
     made: dict[str, ChoiceOutcome] = field(default_factory=dict)
 
@@ -158,7 +158,7 @@ class Choices:
                 self.made[fact.subject_id] = replace(self.made[fact.subject_id], outcome=outcome)
 
     def outcome(self, engine: Engine, scaled: Scaled, *, names: Mapping[str, str]) -> ScalingOutcome:
-        """How it stands in the end. names: of jobs by id."""
+        """Return the final state. names: of jobs by id."""
         described = [node.description for node in engine.agent.nodes.values()]
         groups = {}
         for name in scaled.groups.by_name:
