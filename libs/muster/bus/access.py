@@ -58,7 +58,7 @@ SOURCED_WRITER = "federation"
 """Its facts come into a cluster's log from FED, by sourcing; it appends none there itself."""
 
 KICKS = "$SYS.REQ.SERVER.*.KICK"
-"""Where a server of the broker is asked to close a connection; a subject cannot say of which account."""
+"""Subject on which a server closes a connection; it does not name the connection's account."""
 
 _WITHHOLD = frozenset({"withhold-requested", "withhold-withdrawn"})
 

@@ -46,7 +46,7 @@ BATCH_COMMIT = "Nats-Batch-Commit"
 
 @dataclass(frozen=True, slots=True)
 class NewestFence:
-    """A fence as it stands in its log."""
+    """A fence as stored in its log."""
 
     seq: int
     fence: Fence
@@ -189,7 +189,8 @@ class NatsAppender:
         self._fence_seq = newest.seq
 
     async def _append_batch(self, messages: Sequence[Outgoing], folded_seq: int, *, ordinal: int) -> Appended:
-        """One atomic batch. Fence records count from -1 downwards, so that they never share an index with a draft."""
+        """Append one atomic batch. Fence records count from -1 downwards, so that they never share an index with a
+        draft."""
         fence_seq, self._fence_seq = self._fence_seq, None
         assert fence_seq is not None
         record = Fence(term=self._term, folded_seq=folded_seq)

@@ -1,4 +1,4 @@
-"""A log into a file, a file into an empty log, and forgetting the beginning of a log once it is archived.
+"""Export of a log into a file, import into an empty log, and trim of an archived log.
 
 The file's format and its checks are in `archive_file`.
 """
@@ -22,7 +22,7 @@ from muster.schemas.subjects import FENCE, LogName
 
 READ_MESSAGES = 1000
 STALL_S = 10.0
-"""An export gives up after so long without a message."""
+"""An export fails after this time without a message."""
 COMMIT_TIMEOUT_S = 10.0
 FENCE_RENEWAL_S = 3600.0
 FENCE_LIVE_S = 2 * FENCE_RENEWAL_S
@@ -171,7 +171,7 @@ async def _store_all(connection: Client, messages: Iterator[ArchivedMessage], re
 
 
 async def _store(connection: Client, batch: list[ArchivedMessage]) -> int:
-    """One atomic batch, at the sequences that it had."""
+    """Store one atomic batch at its original sequences."""
     for index, message in enumerate(batch, 1):
         headers = message.restored_headers
         headers |= {"Nats-Batch-Id": f"import-{batch[0].seq}", "Nats-Batch-Sequence": str(index)}

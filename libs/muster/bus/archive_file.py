@@ -41,7 +41,7 @@ LINE_OVERHEAD_BYTES = 4096
 
 _BROKER_PREFIX = "nats-"
 _LEFT_OUT = ("nats-batch-", "nats-expected-", "nats-pending-", SOURCE_HEADER.lower())
-"""Headers that are not stored again: guards of the append that was, and what the broker alone says."""
+"""Headers that are not stored again: guards of the original append, and headers that only the broker writes."""
 _RESTORED = envelope.HEADER_MSG_ID.lower()
 _SUBJECT_TOKENS = re.compile(r"[^\s.*>\x00-\x1f\x7f-\x9f]+(\.[^\s.*>\x00-\x1f\x7f-\x9f]+)*")
 _HEADER_NAME = re.compile(r"[!-9;-~]+")
@@ -56,7 +56,7 @@ class ArchiveLimits:
     message_bytes: int
     """Largest message: the broker's max_payload."""
     log_bytes: int
-    """All messages: the stream's max_bytes."""
+    """Maximum bytes of all messages: the stream's max_bytes."""
 
     @property
     def line_bytes(self) -> int:
@@ -65,7 +65,7 @@ class ArchiveLimits:
 
 
 READ_LIMITS = ArchiveLimits(message_bytes=2 * FACT_BYTES_MAX, log_bytes=64 * 1024**3)
-"""For archives that are read without a broker."""
+"""Limits for archives that are read without a broker."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,7 +88,7 @@ class _Head(_Line):
 
 
 class ArchivedMessage(_Line):
-    """One message as it stood in its stream."""
+    """One message as stored in its stream."""
 
     seq: Annotated[int, Field(ge=1, le=SEQ_MAX)]
     time: Annotated[int, Field(ge=0)]

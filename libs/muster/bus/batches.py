@@ -1,4 +1,4 @@
-"""From drafts to messages: which may share a batch, and how each is written. Pure; every log uses it."""
+"""Conversion of drafts to messages: the batches of a draft, and their encoding. Pure; every log uses it."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass

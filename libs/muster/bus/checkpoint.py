@@ -27,7 +27,7 @@ from muster.schemas.subjects import LogName
 VERSION = 1
 _COMPRESSION = 3  # most of the size for a fraction of the time
 _FOLD_ORDER = {kind: rank for rank, kind in enumerate(("cluster", "queue", "node", "device", "job"))}
-"""What others refer to comes first, so that a core finds a job's queue and nodes when it folds the job."""
+"""Referenced objects come first, so that a core finds a job's queue and nodes when it folds the job."""
 
 _logger = logging.getLogger(__name__)
 
@@ -79,7 +79,7 @@ class CheckpointStore(Protocol):
         ...
 
     async def part(self, stream: str, seq: int, service: str) -> bytes | None:
-        """One part, None if it is not there."""
+        """Return one part, None if it is not stored."""
         ...
 
     async def has_part(self, stream: str, seq: int, service: str) -> bool:
@@ -99,7 +99,7 @@ class CheckpointStore(Protocol):
         ...
 
     async def move_pointer(self, stream: str, pointer: Pointer, *, revision: int) -> bool:
-        """Store the pointer if it still stands at `revision`; False if it does not."""
+        """Store the pointer if its revision is still `revision`; return whether it was."""
         ...
 
 

@@ -201,7 +201,7 @@ def _object_name(meta_subject: str) -> str:
 
 
 async def _answered(request: Awaitable[T]) -> T:
-    """Not-found errors pass; every other failure of the broker or the way to it is one to try again."""
+    """Raise CheckpointUnavailableError for every failure of the broker or the connection, except not-found errors."""
     try:
         return await request
     except nats.js.errors.NotFoundError:

@@ -47,7 +47,7 @@ class Clock:
         """What the own clock is ahead of the broker's; negative if behind. 0 until something was appended."""
 
     def monotonic_s(self) -> float:
-        """For durations and deadlines within this process."""
+        """Return the time for durations and deadlines within this process."""
         return self._source.monotonic_s()
 
     def wall(self) -> Instant:

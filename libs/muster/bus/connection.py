@@ -59,7 +59,7 @@ class RefusedSubjects:
 
 
 class WatchingClient(Client):
-    """A connection that remembers what the broker does not take from it; give `refused.saw` its errors."""
+    """A connection that remembers the subjects that the broker refused; pass its errors to `refused.saw`."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -71,7 +71,7 @@ OnClosed = Callable[[str], None]
 
 
 class CredentialsError(Exception):
-    """There are no credentials for a user that this process connects as."""
+    """The process has no credentials for a user that it connects as."""
 
 
 def credentials(settings: Settings, user: str) -> Path:

@@ -36,7 +36,7 @@ class DeadLetters(Protocol):
     """Destination of messages that readers cannot decode."""
 
     async def bury(self, stream: str, dead: Dead, fields: Mapping[str, str] | None, body: bytes) -> None:
-        """Store the entry unless it stands already. Raises LogUnavailableError."""
+        """Store the entry unless it exists. Raises LogUnavailableError."""
         ...
 
 
@@ -73,7 +73,7 @@ def _one_line(text: str) -> str:
 
 
 async def bury_refused(client: Client, counters: LogCounters, writer: Writer, draft: Draft, detail: str) -> None:
-    """Store the entry of a refused draft unless it stands already. Raises LogUnavailableError."""
+    """Store the entry of a refused draft unless it exists. Raises LogUnavailableError."""
     stored = await publish(client, refused_letter(writer, draft, detail), expect_new=True)
     if stored.outcome is Outcome.UNAVAILABLE:
         raise LogUnavailableError(stored.detail)

@@ -8,7 +8,7 @@ from muster.schemas.registry import FactType, StreamRole
 
 @dataclass(frozen=True, slots=True)
 class QueryType:
-    """A question that a service answers on `query.<cluster>.<service>.<name>`."""
+    """A query that a service answers on `query.<cluster>.<service>.<name>`."""
 
     name: str
     request: type[Wire]

@@ -22,7 +22,7 @@ _ROUTES_MAX = 10_000  # rows of the table times writers; more can only be an att
 
 @dataclass(frozen=True, slots=True)
 class Skipped:
-    """A message that this reader does not know: no error, only counted."""
+    """A message of an unknown name: not an error, only counted."""
 
     seq: int
     time: Instant
@@ -31,7 +31,7 @@ class Skipped:
 
 @dataclass(frozen=True, slots=True)
 class Dead:
-    """A message that claims to be a known fact and is not. error: what is wrong with it."""
+    """A message with the name of a known fact that is invalid. error: the reason."""
 
     seq: int
     time: Instant
@@ -141,7 +141,7 @@ def _sources(log: LogName, *, cluster: str, writer: str) -> tuple[str, ...]:
 
 @dataclass(frozen=True, slots=True)
 class StoredMessage:
-    """A message as it stands in a stream."""
+    """A message as stored in a stream."""
 
     subject: str
     seq: int

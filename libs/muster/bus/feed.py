@@ -25,7 +25,7 @@ BUFFER_MESSAGES_MAX = 2000
 PULL_BYTES_MAX = 8 * 1024 * 1024
 PULL_EXPIRES_S = 30.0
 INACTIVE_S = 60.0
-"""The broker forgets a consumer that asked for nothing so long."""
+"""The broker deletes a consumer without requests after this time."""
 API_TIMEOUT_S = 2.0
 STATUS = "Status"
 PENDING_MESSAGES = "Nats-Pending-Messages"
@@ -35,7 +35,7 @@ ENDED = frozenset({"408", "409", "404"})
 
 @dataclass(frozen=True, slots=True)
 class Delivered:
-    """A message and where it stands."""
+    """A message and its position."""
 
     message: Msg
     at: Position

@@ -8,9 +8,9 @@ OTHER = "other"
 
 
 class LeaderGauges:
-    """The samples that one term of a service shows. Every gauge has labels; another term may show the same ones.
+    """Samples of one term of a service. Every gauge has labels; another term may show the same ones.
 
-    They are taken off the page when the term is over: a follower's would be stale.
+    They are removed at the end of the term: a follower's would be stale.
     """
 
     def __init__(self) -> None:

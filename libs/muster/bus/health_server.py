@@ -20,7 +20,7 @@ Health = Callable[[], tuple[bool, dict[str, object]]]
 
 
 class HealthServer:
-    """The HTTP server, in a thread of its own so that a busy event loop still answers."""
+    """The HTTP server, in its own thread so that a busy event loop does not delay it."""
 
     def __init__(self, host: str, port: int, health: Health, *, ready: Health) -> None:
         """Raises OSError if the port is taken."""

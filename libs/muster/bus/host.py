@@ -1,4 +1,4 @@
-"""Runs a process that hosts services: from its settings until a signal, and what its exit code then says."""
+"""Runs a process that hosts services: from its settings until a signal, with its exit code."""
 
 import asyncio
 import gc
@@ -98,7 +98,7 @@ async def run(
 
 @contextmanager
 def _signals(stop: asyncio.Event) -> Iterator[None]:
-    """SIGTERM and SIGINT set `stop`, where this is the main thread's loop."""
+    """Let SIGTERM and SIGINT set `stop`, if this is the main thread's loop."""
     loop = asyncio.get_running_loop()
     handled = []
     for number in (signal.SIGTERM, signal.SIGINT):

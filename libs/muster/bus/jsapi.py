@@ -21,7 +21,7 @@ from muster.core.instant import NS_PER_S, Instant
 
 REQUEST_TIMEOUT_S = 5.0
 WATCH_S = 0.5
-"""Requests that may take longer look so often whether the connection still stands."""
+"""Interval between checks of the connection during long requests."""
 
 NO_MESSAGE = 10037
 NO_CONSUMER = 10014
@@ -32,7 +32,7 @@ STORAGE_ERRORS = frozenset({10023, 10028, 10047, 10077, 10122})
 """Insufficient resources; memory or storage exceeded; store failed (`maximum bytes exceeded`); account's bytes."""
 
 MESSAGE_TOO_LARGE = frozenset({10054, 10097})
-"""The body, or the headers, are larger than the stream takes: the same message is refused whenever it is sent."""
+"""The body or the headers exceed the stream's limit: the same message is always refused."""
 
 BATCH_LOST = frozenset({10176, 10211})
 """Incomplete (the server lost its beginning), or too many batches at once: nothing was stored."""
@@ -99,9 +99,9 @@ class ConsumerConfig(_Reply):
 
 
 class ConsumerState(_Reply):
-    """A consumer as the list of a stream's consumers tells it: what waits for it, and for its acknowledgement.
+    """A consumer in the list of a stream's consumers, with its numbers of pending and unacknowledged messages.
 
-    ack_floor: all up to there is acknowledged.
+    ack_floor: all messages up to it are acknowledged.
     """
 
     name: str
@@ -259,7 +259,7 @@ def header_fields(block: bytes) -> dict[str, str]:
 
 
 def instant_of(stamp: str) -> Instant:
-    """RFC 3339 with up to nine decimals, in UTC, to the nanosecond (datetime alone knows microseconds)."""
+    """Parse an RFC 3339 time with up to nine decimals, in UTC, to the nanosecond (datetime supports microseconds)."""
     whole, _, fraction = stamp.removesuffix("Z").partition(".")
     seconds = int(datetime.fromisoformat(f"{whole}+00:00").timestamp())
     return Instant(seconds * NS_PER_S + int(fraction.ljust(9, "0") or "0"))

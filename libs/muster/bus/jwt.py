@@ -39,11 +39,11 @@ class Key:
     public: str
 
     def __repr__(self) -> str:
-        """Without the seed, so that no log line or traceback shows it."""
+        """Return the key without its seed, so that no log line or traceback shows it."""
         return f"Key({self.public})"
 
     def sign(self, message: bytes) -> bytes:
-        """Ed25519 signature, 64 bytes."""
+        """Return the Ed25519 signature, 64 bytes."""
         return cast("bytes", nkeys.from_seed(self.seed.encode()).sign(message))
 
 
@@ -88,7 +88,7 @@ def operator_jwt(operator: Key, *, issued_at_s: int) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Scope:
-    """A key of an account that signs for users of these rights alone: they stand with the account, not in the tokens.
+    """A key of an account that signs for users of these rights only: the account has the rights, not the tokens.
 
     key: public. role: for people.
     """
@@ -203,7 +203,7 @@ def _permission(allowed: Sequence[str], denied: Sequence[str] = ()) -> dict[str,
 
 
 def creds_file(token: str, key: Key) -> str:
-    """Text of a `.creds` file, as NATS clients read it."""
+    """Return the text of a `.creds` file, as NATS clients read it."""
     return (
         f"-----BEGIN NATS USER JWT-----\n{token}\n------END NATS USER JWT------\n\n"
         f"-----BEGIN USER NKEY SEED-----\n{key.seed}\n------END USER NKEY SEED------\n"
@@ -218,12 +218,12 @@ class ViewSigner:
     account: str
 
     def dump(self) -> str:
-        """Text of the signer's file."""
+        """Return the text of the signer's file."""
         return json.dumps({"seed": self.key.seed, "account": self.account})
 
     @classmethod
     def load(cls, text: str) -> "ViewSigner":
-        """From the text of the signer's file. Raises ValueError if it is something else."""
+        """Parse the text of the signer's file. Raises ValueError if it is not one."""
         fields = json.loads(text)
         return cls(key_of_seed(str(fields["seed"])), str(fields["account"]))
 

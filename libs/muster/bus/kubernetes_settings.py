@@ -160,7 +160,7 @@ class KubernetesSettings(_Section):
 
 
 class GuardedKind(_Section):
-    """A kind whose LISTs are let through a few at a time.
+    """A kind whose LIST requests are limited to a few at a time.
 
     resource: its plural. group: "" is the core group. seats: per API server.
     """

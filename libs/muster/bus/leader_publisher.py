@@ -89,7 +89,7 @@ class LeaderPublisher:
         return ""
 
     def folded(self, state: Folder) -> None:
-        """Something was folded: if it was our own commit, its time-stamp tells how far the clocks are apart."""
+        """Observe a fold: the time stamp of an own commit shows the difference of the clocks."""
         if self._probe is None or state.last_seq < self._probe[0]:
             return
         seq, sent, answered = self._probe
@@ -157,7 +157,7 @@ class LeaderPublisher:
         return str(error)
 
     def _hold(self, refused: Sequence[tuple[Draft, Refused]]) -> None:
-        """From now on these are left out."""
+        """Hold these drafts back from now on."""
         now_s = self._clock.monotonic_s()
         for draft, why in refused:
             if not self._quarantine.refuse(draft, why.reason, now_s=now_s):
@@ -226,11 +226,11 @@ class SilentPublisher(LeaderPublisher):
         self.term = state.term
 
     def may_append(self, *, folded_seq: int) -> bool:  # noqa: ARG002 - the publisher's signature
-        """Never."""
+        """Return False: a follower of a copy never appends."""
         return False
 
     def renewal_due(self) -> bool:
-        """There is no fence."""
+        """Return False: there is no fence to renew."""
         return False
 
     def wait_s(self, wake_in_s: float, *, folded_seq: int) -> float:  # noqa: ARG002 - the publisher's signature

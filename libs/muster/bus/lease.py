@@ -47,11 +47,11 @@ class LeaseStore(Protocol):
         ...
 
     async def update(self, key: str, holder: str, *, last: int) -> int:
-        """Renew a key that still stands at revision `last`; the new revision. Raises LeaseTakenError."""
+        """Renew a key whose revision is still `last`; return the new revision. Raises LeaseTakenError."""
         ...
 
     async def delete(self, key: str, *, last: int) -> None:
-        """Free a key that still stands at revision `last`. Raises LeaseTakenError."""
+        """Delete a key whose revision is still `last`. Raises LeaseTakenError."""
         ...
 
 
@@ -84,7 +84,7 @@ class Lease:
             tell()
 
     def lose(self) -> None:
-        """It is held no more."""
+        """Mark the lease as lost."""
         if self.is_lost:
             return
         self.is_lost = True
@@ -114,7 +114,7 @@ class Leases(Protocol):
 
 
 class LeaseKeeper:
-    """Takes and renews leases on the running loop. `LeaseThread` gives it a loop of its own."""
+    """Takes and renews leases on the running loop. `LeaseThread` runs it in its own loop."""
 
     def __init__(self, store: LeaseStore, *, holder: str, ttl_s: float, clock: Clock) -> None:
         self._store = store
@@ -172,7 +172,7 @@ class LeaseKeeper:
         await asyncio.gather(*(self._renew(lease) for lease in tuple(self._held.values())))
 
     async def run(self) -> None:
-        """Renew for ever."""
+        """Renew leases until cancelled."""
         while True:
             await asyncio.sleep(self._ttl_s / LEASE_RENEWALS_PER_TTL)
             await self.renew_all()

@@ -42,7 +42,7 @@ class Closable(Protocol):
 
 
 class TextLines(logging.Formatter):
-    """One line per record for a terminal, and its traceback: what others wrote in it moves no cursor."""
+    """One line per record for a terminal, and its traceback, without control characters of other programs."""
 
     def __init__(self) -> None:
         super().__init__(TEXT)

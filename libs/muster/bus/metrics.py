@@ -158,7 +158,7 @@ class ConsumerFigures:
 
 
 class ConsumerGauges:
-    """The durable consumers of one stream; those that are gone are taken off the page."""
+    """The durable consumers of one stream; the samples of deleted consumers are removed."""
 
     def __init__(self, stream: str) -> None:
         self._stream = stream

@@ -8,7 +8,7 @@ CENTRE_DOMAIN = "fed"
 
 
 def api_of(domain: str) -> str:
-    """JetStream's API of another domain, as its leaf nodes reach it."""
+    """Return JetStream's API of another domain, as its leaf nodes reach it."""
     return f"$JS.{domain}.API"
 
 

@@ -197,11 +197,11 @@ class Member:
 
     @property
     def is_shared(self) -> bool:
-        """False while it still catches up with a reader of its own."""
+        """Return whether it reads from the shared reader; False while it catches up with its own reader."""
         return self._own is None
 
     def take(self, batch: Batch) -> None:
-        """From the hub: keep a batch for the next read."""
+        """Keep a batch of the hub for the next read."""
         if batch.last_seq <= self._last_seq:
             return
         self._batches.append(batch)
@@ -209,7 +209,7 @@ class Member:
         self._notify()
 
     def fail(self, error: Exception) -> None:
-        """From the hub: the shared reader ended; reads raise `error` once what waits was read."""
+        """Record that the shared reader ended; reads raise `error` after the waiting batches were read."""
         self._error = error
         self._notify()
 

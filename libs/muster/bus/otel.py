@@ -40,7 +40,7 @@ _OPERATION_TYPES = {"fold": "process", "decide": "process", "send": "send", "cre
 
 
 def to_collector(service: str, *, scope: str, template: str) -> "OtelTracing":
-    """Spans of `service` to where the standard OTEL_* variables say."""
+    """Return an exporter of the spans of `service` by the standard OTEL_* variables."""
     one_in = sampled_one_in(os.environ)
     return OtelTracing(service, scope=scope, template=template, exporter=OTLPSpanExporter(), one_in=one_in)
 
@@ -128,7 +128,7 @@ class OtelTracing:
 
 
 class _PresetIds(IdGenerator):
-    """The SDK's source of ids, which hands out a fact's own once they were preset."""
+    """Id generator of the SDK that returns preset ids of facts."""
 
     def __init__(self) -> None:
         self._random = RandomIdGenerator()

@@ -18,7 +18,7 @@ from muster.bus.names import API
 LOCAL = "streams"
 """First token of JetStream's API, as an account without streams imports it."""
 MAPPING = (f"{API}.>", f"{LOCAL}.{API}.>")
-"""From what clients publish to what the account imports. The broker looks at rights afterwards."""
+"""Mapping of published subjects to imports. The broker checks rights afterwards."""
 
 SERVED = (
     f"{API}.INFO",
@@ -29,7 +29,7 @@ SERVED = (
 )
 """What the account with the streams takes from those of credentials, each request answered once."""
 SERVED_OFTEN = (f"{API}.CONSUMER.MSG.NEXT.>",)
-"""The same, answered any number of times."""
+"""Imports whose requests are answered any number of times."""
 
 _TOLD = ("telemetry.", "logs.", "view.")
 """Publications to subscribers, including streams, that are never answered: those streams acknowledge nothing."""

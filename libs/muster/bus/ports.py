@@ -40,7 +40,7 @@ class Refusal(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Refused:
-    """One draft that is refused whatever is appended with it. index: among the drafts that were given."""
+    """One draft that is refused in every batch. index: among the given drafts."""
 
     index: int
     reason: Refusal
@@ -117,7 +117,7 @@ class LogAppender(Protocol):
 
 
 class Log(Protocol):
-    """One log: who reads it and who appends to it."""
+    """Factory of the readers and appenders of one log."""
 
     name: LogName
 
@@ -181,19 +181,19 @@ class FenceBrokenError(StaleFenceError):
 
 
 class FactsMissingError(LogError):
-    """The log no longer holds what a reader has yet to fold (trimmed), or no longer what it folded (store lost)."""
+    """The log no longer has facts that a reader must fold (trimmed), or facts that it folded (store lost)."""
 
 
 class StreamConflictError(LogError):
-    """A stream stands there with something that cannot be changed safely; names the stream and the field."""
+    """An existing stream cannot be changed safely; the message names the stream and the field."""
 
 
 class ArchiveError(LogError):
-    """An archive cannot be written or read, or the stream that it should go into is not empty."""
+    """An archive cannot be written or read, or its target stream is not empty."""
 
 
 class TrimRefusedError(LogError):
-    """A trim would remove what is still needed: facts too young, or a fence that a live leader counts on."""
+    """A trim would remove facts that are still needed: too young, or the fence of a live leader."""
 
 
 class ApiError(LogError):

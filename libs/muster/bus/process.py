@@ -128,7 +128,7 @@ class DisconnectedError(Exception):
 
 @dataclass(eq=False)
 class _Connection:
-    """One connection. leaving: we close it ourselves, which ends nothing else."""
+    """One connection. leaving: the process closes it itself, which ends nothing else."""
 
     user: str
     leaving: bool = False
@@ -296,7 +296,7 @@ class Process:
         return condition
 
     async def _start_answering(self) -> None:
-        """One broker per service that declares questions, on a connection of that service's user."""
+        """Start one broker per service that declares queries, on a connection of that service's user."""
         for declaration in {shell.name: shell.service.declaration for shell in self.shells}.values():
             if not declaration.queries:
                 continue

@@ -89,7 +89,7 @@ class Quarantine:
         self._set_next(now_s)
 
     def stored(self, keys: Sequence[Key], *, now_s: float) -> None:
-        """Release what was tried and stored, and all that was refused for the same reason: its cause may be gone."""
+        """Release the stored drafts, and all drafts that were refused for the same reason: its cause may be gone."""
         reasons = {held.reason for key in keys if (held := self._held.get(key)) is not None}
         self._held = OrderedDict((key, held) for key, held in self._held.items() if held.reason not in reasons)
         self._set_next(now_s)

@@ -68,11 +68,11 @@ class ProblemError(Exception):
 
 
 class Answering(Protocol):
-    """A shell, as far as answering goes."""
+    """The part of a shell that answers queries."""
 
     @property
     def leading(self) -> bool:
-        """Only then it answers."""
+        """Return whether it leads; only a leader answers."""
         ...
 
     @property
@@ -126,7 +126,7 @@ def _packed(encoded: bytes) -> bytes:
 
 
 class Responder:
-    """Answers one question. Without I/O: `answer` says what to send, None to stay silent."""
+    """Answers one query. Without I/O: `answer` returns the message to send, or None for no answer."""
 
     def __init__(
         self,
@@ -183,7 +183,7 @@ class Responder:
 def responders(
     service: str, queries: Sequence[QueryType], handlers: Mapping[str, tuple[QueryHandler, Answering]]
 ) -> dict[str, Responder]:
-    """One responder per declared question. Raises KeyError if one has no handler."""
+    """Return one responder per declared query. Raises KeyError if one has no handler."""
     return {query.name: Responder(service, query, *handlers[query.name]) for query in queries}
 
 

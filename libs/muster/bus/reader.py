@@ -25,16 +25,16 @@ IDLE_S = 1.0
 GRACE_S = 0.25
 RETRY_S = 0.05
 UNANSWERED_MAX = 2
-"""Checks without an answer on a connection that stands: the consumer was on a server of a cluster that is gone."""
+"""Unanswered checks on an open connection after which the consumer counts as lost with its server."""
 
 LEADER_ASKED_EVERY = 5
-"""Checks of an idle reader: with every so many the log's leader is asked, too."""
+"""Every n-th check of an idle reader asks the log's leader, too."""
 
 _logger = logging.getLogger(__name__)
 
 
 class RawReader:
-    """Messages as they stand in the stream, undecoded: for archives, and below `NatsReader`."""
+    """Messages as stored in the stream, undecoded: for archives, and below `NatsReader`."""
 
     def __init__(
         self,

@@ -24,9 +24,9 @@ class LeaderHandle:
     leads: Callable[[], bool] = lambda: True
     """Whether the service leads at this very moment; an effect may start only then."""
     now: Callable[[], Instant] = lambda: Instant(0)
-    """The moment at which the service decides: never before the newest fact that it folded."""
+    """Return the time of decisions: never before the newest fact that was folded."""
     fail: Callable[[BaseException], None] = lambda _: None
-    """Stop the service with this error, as if `after_fold` had raised it: what runs beside the folds failed."""
+    """Stop the service with this error, as if `after_fold` had raised it: a task beside the folds failed."""
 
     def ended(self, task: asyncio.Task[None]) -> None:
         """Stop the service if this task failed, for `add_done_callback`. A cancelled one did not."""
@@ -45,11 +45,11 @@ class Sink(Protocol):
         ...
 
     async def after_fold(self, facts: Sequence[Fact], *, last_seq: int, now: Instant) -> None:
-        """`facts` were just folded, up to `last_seq`. Also called without facts when the core's wake-up comes."""
+        """Handle `facts`, just folded, up to `last_seq`. Also called without facts at the core's wake-up."""
         ...
 
     async def close(self) -> None:
-        """Leave: the service stops or lost its lease."""
+        """Stop: the service stops or lost its lease."""
         ...
 
 

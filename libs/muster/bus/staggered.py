@@ -9,7 +9,7 @@ TICK_S = 0.25
 
 @dataclass
 class StaggeredRounds:
-    """Goes round a changing set of names once per interval. Pure: `turn` says who is next."""
+    """Visits a changing set of names once per interval. Pure: `turn` returns the next names."""
 
     interval_s: float
     _ring: tuple[str, ...] = ()

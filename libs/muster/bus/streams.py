@@ -1,4 +1,4 @@
-"""The streams of a stack, made by one bootstrap step at every start. Limits and sources stand here alone."""
+"""The streams of a stack, created by one bootstrap step at every start, with their limits and sources."""
 
 import logging
 from collections.abc import Mapping, Sequence

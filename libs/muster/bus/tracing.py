@@ -53,18 +53,18 @@ class Tracing(Protocol):
 
 
 class NoTracing:
-    """No collector is set."""
+    """Tracing without a collector."""
 
     enabled = False
 
     def work(self, operation: str, *, start_ns: int, end_ns: int, messages: int, error: str = "") -> None:
-        """Nothing."""
+        """Do nothing."""
 
     def own_facts(self, facts: Iterable[Fact], *, start_ns: int) -> None:
-        """Nothing."""
+        """Do nothing."""
 
     def close(self) -> None:
-        """Nothing."""
+        """Do nothing."""
 
 
 def make_tracing(service: str, *, scope: str, template: str) -> Tracing:
@@ -79,7 +79,7 @@ def make_tracing(service: str, *, scope: str, template: str) -> Tracing:
 
 
 def about(traceparent: str) -> dict[str, str]:
-    """`extra=` of a log line about the job or fact of this traceparent; nothing if there is none."""
+    """Return `extra=` of a log line about the job or fact of this traceparent; empty if there is none."""
     if len(traceparent) != _CHARACTERS:
         return {}
     return {"trace_id": traceparent[_TRACE], "span_id": traceparent[_SPAN]}

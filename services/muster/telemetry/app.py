@@ -278,7 +278,7 @@ class Scrapes:
 
 
 def _words(error: ValidationError | ArithmeticError) -> str:
-    """Which field, and what is wrong with it."""
+    """Return the field and its problem."""
     if not isinstance(error, ValidationError):
         return str(error)
     first = error.errors()[0]

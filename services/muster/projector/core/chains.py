@@ -128,7 +128,7 @@ class LiveChains:
 
 
 def _numbers(parts: int) -> Iterator[bytes]:
-    """Fields that say which part a slice is, and of how many."""
+    """Yield the fields with the number of each slice, and the number of slices."""
     for part in range(1, parts + 1):
         yield b',"part":%d,"parts":%d' % (part, parts)
 
@@ -150,12 +150,12 @@ def _tables(rows: Sequence[_Row]) -> Iterator[bytes]:
 
 
 def _concerns_a_job(fact: ShownFact) -> bool:
-    """Its own facts, also those of a job that is known no more, those that serve one, and what may become one."""
+    """Return whether the fact is a job's (also of an unknown job), serves a job, or may become a job."""
     return bool(fact.job_id) or fact.private
 
 
 def _fitting(fact: ShownFact) -> bytes:
-    """With its body, unless that alone would be more than a slice may have."""
+    """Return it with its body, unless that exceeds the size of a slice."""
     return fact.body if len(fact.body) <= SLICE_BYTES_MAX else redacted(fact)
 
 

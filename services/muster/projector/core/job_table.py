@@ -107,7 +107,7 @@ class JobTable:
             self.marks.drop_stored(oldest)
 
     def forget(self, job_id: str) -> bool:
-        """There is no such row any more, live or ended; False if there was none."""
+        """Remove a row, live or ended; return whether it existed."""
         job = self._leave(job_id)
         gone = job_change(job.row, was=job.was) if job is not None else self._ended.pop(job_id, None)
         if gone is None:
@@ -120,7 +120,7 @@ class JobTable:
         return True
 
     def take(self, changes: Changes) -> None:
-        """Add what changed, encoded, and what is gone."""
+        """Add the changes, encoded, and the removed rows."""
         for job_id, body in self.marks.take_stored().items():
             if body is not None:
                 changes.jobs.append(self._change(job_id, body))
@@ -136,7 +136,7 @@ class JobTable:
         self.marks.touch_stored((*self._ended, *self._live))
 
     def _leave(self, job_id: str) -> LiveJob | None:
-        """It is live no more; None if it was not."""
+        """Remove a live job; return None if it was not live."""
         job = self._live.pop(job_id, None)
         if job is not None and self._traced.get(trace := job.row.trace[TRACE_ID]) is job:
             del self._traced[trace]

@@ -91,7 +91,7 @@ class NodeFacts:
 
     @FOLDS.on("node", tuple(HealthPhase), HealthMoved)
     def _judged(self, fact: Fact, _: HealthMoved) -> None:
-        """Health's own word; what it means for jobs, the scheduler says."""
+        """Record health's verdict; the scheduler reports what it means for jobs."""
         self._fleet.judge(fact.subject_id, "" if fact.name == HealthPhase.HEALTHY else fact.name)
 
     @FOLDS.on("node", "withheld", nodes.Withheld)
@@ -172,7 +172,7 @@ class ProjectorCore(Projection):
         return super().take_all(rows_after=rows_after)
 
     def watch(self, *, on: bool) -> None:
-        """Also nodes, queues and reservations."""
+        """Start the view, also of nodes, queues and reservations."""
         super().watch(on=on)
         for marks in (self._fleet.marks, self._queues.marks, self._reservations.marks):
             marks.watch(on=on)

@@ -77,19 +77,19 @@ class Projection:
         return fact.kind != "log"
 
     def fold(self, fact: Fact) -> None:
-        """Change rows."""
+        """Fold a fact into rows."""
         raise NotImplementedError
 
     def decide(self, now: Instant) -> list[Draft]:  # noqa: ARG002 - the Core protocol
-        """Nothing: a projection has no will."""
+        """Return no drafts: a projection decides nothing."""
         return []
 
     def next_wakeup(self) -> Instant | None:
-        """Never."""
+        """Return None: a projection needs no wake-up."""
         return None
 
     def snapshot(self) -> Iterator[Draft]:
-        """Nothing: it is the writer of no fact."""
+        """Yield nothing: a projection writes no facts."""
         return iter(())
 
     def take(self, *, facts_after: int) -> Changes:

@@ -11,20 +11,20 @@ from muster.schemas.views import QUEUE_NOT_STORED, RESERVATION_NOT_STORED, Queue
 
 
 class Reservations:
-    """By name."""
+    """Reservations by name."""
 
     def __init__(self) -> None:
         self._rows: dict[str, ReservationView] = {}
         self.marks = Marks(self._body)
 
     def book(self, spec: ReservationSpec, *, starts_at: int, cluster: str) -> None:
-        """It is kept; one of the same name is replaced. starts_at: this time, 0 for the spec's own."""
+        """Record a reservation; it replaces one of the same name. starts_at: this time, 0 for the spec's own."""
         starts_at = starts_at or spec.starts_at
         self._rows[spec.name] = ReservationView(name=spec.name, cluster=cluster, spec=spec, next_starts_at=starts_at)
         self.marks.touch(spec.name)
 
     def end(self, name: str) -> bool:
-        """It is over. False if there was none."""
+        """Remove a reservation; return whether it existed."""
         self.marks.touch(name)
         return self._rows.pop(name, None) is not None
 

@@ -1,4 +1,4 @@
-"""Answers to questions on the use of GPUs, from what was measured in this term and from what the log says. Pure."""
+"""Answers to queries on the use of GPUs, from the measurements of this term and from the log. Pure."""
 
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -129,7 +129,7 @@ def _apart(devices: Sequence[DeviceUse]) -> Iterator[str]:
 
 
 def answer_energy(core: Core, ask: Wire, now: Instant) -> Energy:
-    """To `energy`: what was reported, and what live jobs used since then."""
+    """Answer `energy`: the reported use, and the use of live jobs since then."""
     assert isinstance(core, TelemetryCore)
     assert isinstance(ask, AskEnergy)
     first = day_of(now) - ask.days + 1
@@ -167,7 +167,7 @@ NODES_TOLD_MAX = 20
 
 
 def answer_job_use(core: Core, ask: Wire, now: Instant) -> JobUse:  # noqa: ARG001 - the same shape for every answer
-    """To `job-use`: what is measured just now, else what was reported last."""
+    """Answer `job-use`: the current measurement, else the last report."""
     assert isinstance(core, TelemetryCore)
     assert isinstance(ask, AskJobUse)
     meter, last = core.meters.jobs.get(ask.job_id), core.state.reports.get(ask.job_id)
@@ -277,7 +277,7 @@ _ORDERS: dict[TopOrder, Callable[[TopRow], float]] = {
 
 
 def answer_top(core: Core, ask: Wire, now: Instant) -> Top:
-    """To `top`: as every node was read last."""
+    """Answer `top`: the last reading of every node."""
     assert isinstance(core, TelemetryCore)
     assert isinstance(ask, AskTop)
     key = _KEYS[ask.by]
@@ -317,7 +317,7 @@ def _exporters(core: TelemetryCore) -> Iterable[ExporterCount]:
 
 
 def answer_idle(core: Core, ask: Wire, now: Instant) -> Idle:
-    """To `idle`: held GPUs that have done nothing for too long."""
+    """Answer `idle`: held GPUs that have been idle for too long."""
     assert isinstance(core, TelemetryCore)
     assert isinstance(ask, AskIdle)
     held_of: dict[str, set[str]] = {}

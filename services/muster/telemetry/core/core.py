@@ -1,4 +1,4 @@
-"""The telemetry service's core: folds who holds what and what was reported, and decides which reports are due."""
+"""The telemetry service's core: folds holders and reports, and decides which reports are due."""
 
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping
@@ -36,7 +36,7 @@ class Account:
     idle_s: float = 0.0
 
     def add(self, more: "Account") -> None:
-        """Both together."""
+        """Add the amounts of another account."""
         self.energy_j += more.energy_j
         self.measured_s += more.measured_s
         self.idle_s += more.idle_s
@@ -124,7 +124,7 @@ class State:
 
     def __init__(self) -> None:
         self.reports: dict[str, LastReport] = {}
-        """The last of each job."""
+        """Last report of each job."""
         self.over: dict[str, None] = {}
         """Jobs that ended, in the order of their ends."""
         self.unfinished: dict[str, None] = {}

@@ -61,7 +61,7 @@ class ExporterStates:
         self.nodes.clear()
 
     def in_state(self, state: ExporterState) -> Iterator[str]:
-        """Nodes whose exporter is in this state."""
+        """Return the nodes whose exporter is in this state."""
         return (name for name, look in self.nodes.items() if look.state is state)
 
 
@@ -75,14 +75,14 @@ class _LastChange:
 
 
 class Freshness:
-    """By node, since when its page says the same. stale_s: so long it may."""
+    """Time of the last change of each node's page. stale_s: maximum time without a change."""
 
     def __init__(self, stale_s: float) -> None:
         self._stale_s = stale_s
         self._seen: dict[str, _LastChange] = {}
 
     def is_stale(self, node: str, page: Page, at: Instant) -> bool:
-        """True if the page says the same for too long. A page that shows neither energy nor power never is."""
+        """Return whether the page has not changed for too long; never for a page without energy and power."""
         values = _print(page)
         known = self._seen.get(node)
         if not values or known is None or known.values != values:

@@ -17,12 +17,12 @@ WHOLE_GPU_MILLI = 1000
 MJ_PER_J = 1000.0
 _AT_ONCE = Instant(0)
 Holders = Mapping[str, Mapping[str, int]]
-"""By uuid, the milli-GPUs that each job has of a device."""
+"""Milli-GPUs of each job, by uuid of the device."""
 
 
 @dataclass(frozen=True, slots=True)
 class Reading:
-    """A node's page, as it was read."""
+    """A reading of a node's page."""
 
     sample: NodeSample
     holders: Holders = field(default_factory=dict)
@@ -62,7 +62,7 @@ class DeviceMeter:
     newest: DeviceActivity | None = None
 
     def report(self) -> DeviceUse:
-        """For the wire."""
+        """Return the use in the form of the wire."""
         return DeviceUse(node=self.node, index=self.index, uuid=self.uuid, use=self.sums.use())
 
 
@@ -131,13 +131,13 @@ class JobMeters:
         self._next: list[tuple[Instant, str]] = []
 
     def reset(self) -> None:
-        """Another leads, or this one anew: what was measured and not reported is lost."""
+        """Discard what was measured and not reported, at a change of the leader."""
         self.jobs.clear()
         self._due.clear()
         self._next.clear()
 
     def measure(self, reading: Reading) -> None:
-        """One reading of a node. A stale page measures nothing."""
+        """Add one reading of a node. A stale page measures nothing."""
         sample, holders = reading.sample, reading.holders
         if sample.exporter is not ExporterState.OK:
             return

@@ -14,7 +14,7 @@ Number = int | float
 DIGITS_MAX = 19
 """Maximum digits of a whole number: more do not fit 64 bits."""
 PCT_DIGITS = 4
-"""The exporter prints shares with six digits behind the point."""
+"""Digits of a percentage: the exporter prints shares with six digits behind the point."""
 
 
 class Field(StrEnum):
@@ -95,7 +95,7 @@ class Meaning:
 
     @property
     def is_converted(self) -> bool:
-        """False if the value stands as it is printed."""
+        """Return whether the value is converted; False if it is kept as printed."""
         return self.convert is not _same
 
 
@@ -180,7 +180,7 @@ def _add_errors(add: Callable[..., None]) -> None:
 
 
 MEANINGS: Mapping[str, Meaning] = MappingProxyType(_table())
-"""By the name of a series. What stands here under no name is not read."""
+"""Meanings by the name of a series; other series are not read."""
 
 UUID = ("UUID", "uuid", "gpu_uuid")
 INDEX = ("gpu",)
@@ -200,7 +200,7 @@ EVENT_NAME = ("clock_event",)
 """Labels, the surest first. A page that came through Prometheus has the exporter's own pod under `pod`."""
 
 RECOVERY_ACTIONS = ("", "reset", "reboot", "drain-p2p", "drain-and-reset")
-"""By the number that DCGM gives (NVML_GPU_RECOVERY_ACTION_*)."""
+"""Names by DCGM's number (NVML_GPU_RECOVERY_ACTION_*)."""
 
 
 WORD_CHARS_MAX = 200

@@ -30,7 +30,7 @@ from muster.telemetry.core.names import (
 )
 
 WHOLE = ""
-"""The instance of a GPU that is not cut into instances (MIG)."""
+"""Instance name of a GPU without instances (MIG)."""
 
 
 @dataclass(slots=True)
@@ -66,7 +66,7 @@ class Gpu:
 
 @dataclass(slots=True)
 class Draft:
-    """A page that is being read. gpus: by uuid, in the page's order."""
+    """A page during parsing. gpus: by uuid, in the page's order."""
 
     gpus: dict[str, Gpu] = field(default_factory=dict)
     driver: str = ""
@@ -115,11 +115,11 @@ _SLICES_OF_GPU = 7.0
 
 
 class GpuReading(NamedTuple):
-    """One GPU of a page, whatever instances it is cut into."""
+    """One GPU of a page, with all its instances."""
 
     uuid: str
     driver_index: int | None
-    """As the driver numbers it, None if the page does not say."""
+    """Index of the driver, None if the page does not have it."""
     model: str
     owners: tuple[str, ...]
     """namespace/pod of whom the page names."""
@@ -174,7 +174,7 @@ def read_page(text: str) -> Page:
 
 
 def reading_of(gpu: Gpu) -> GpuReading:
-    """Its instances taken together."""
+    """Return the reading of all its instances together."""
     instances = gpu.instances.values()
     return GpuReading(
         gpu.uuid,
@@ -207,7 +207,7 @@ def _values(gpu: Gpu) -> Mapping[Field, Number]:
 
 
 def _part(instance: Instance) -> float:
-    """Which share of a GPU's compute slices an instance has; all of it, if its profile does not say."""
+    """Return the instance's share of a GPU's compute slices; all of it without a share in its profile."""
     found = _SLICES.match(instance.profile)
     return int(found[1]) / _SLICES_OF_GPU if found else 1.0
 
@@ -273,7 +273,7 @@ def about(of: Field, labels: Mapping[str, str]) -> About:
 
 
 def count(instance: Instance, of: Field, about: About, value: int) -> None:
-    """One value of such a series; one that names nothing says nothing."""
+    """Add one value of such a series; ignore one without a label value."""
     name, code = about
     if isinstance(name, int):
         if value > 0:
@@ -288,7 +288,7 @@ def count(instance: Instance, of: Field, about: About, value: int) -> None:
 
 
 def keep_greatest(instance: Instance, of: Field, value: Number) -> None:
-    """One value of any other series."""
+    """Add one value of any other series."""
     known = instance.values.get(of)
     if known is None or value > known:
         instance.values[of] = value

@@ -54,14 +54,14 @@ _VALUE = re.compile(r"\} ([0-9.]+)\n")
 _PLAIN_MAX = 2**31 - 16
 """Below it, and not below 0, no number is blank."""
 _ABOUT_NAMES = frozenset((*XID_CODE, *XID_WINDOW, *WATCH_NAME, *WATCH_CODE, *EVENT_NAME))
-"""Labels that say what a series is about, and nothing of whose it is."""
+"""Labels with the subject of a series, and not its holder."""
 _ABOUT = re.compile(rf'(?:,(?:{"|".join(sorted(_ABOUT_NAMES))})="[^"\\]*")+')
 Told = Sequence[Number | None]
 """The wanted values of a page in Muster's units, None where one is blank, and one None more at the end."""
 
 
 class Picker(Protocol):
-    """Takes what stands at certain places."""
+    """Selector of values at certain places."""
 
     def __call__(self, values: Sequence[T], /) -> tuple[T, ...]:
         """Return its items of `values`."""
@@ -116,10 +116,10 @@ def kind_of(names: Sequence[str]) -> Kind | None:
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """Which values are of one instance of a GPU, by their places."""
+    """Places of the values of one instance of a GPU."""
 
     is_all: bool
-    """It is a whole GPU, and no field or watch has a second value: `first` and `levels` are all that it shows."""
+    """Whether it is a whole GPU without a second value of a field or watch: `first` and `levels` are complete."""
     fields: tuple[Field, ...]
     first: tuple[int, ...]
     """First value of each of the fields."""
@@ -130,11 +130,11 @@ class Part:
     levels: tuple[int, ...]
     """First value of each health watch."""
     counts: tuple[tuple[int, Field, About], ...]
-    """Whatever else has a label of its own."""
+    """Other values, which have their own label."""
 
 
 class _PartDraft:
-    """A part that is being gathered."""
+    """A part during its construction."""
 
     def __init__(self) -> None:
         self._first: dict[Field, int] = {}
@@ -143,12 +143,12 @@ class _PartDraft:
         self._counts: list[tuple[int, Field, About]] = []
 
     def add(self, of: Field, place: int) -> None:
-        """One value more."""
+        """Add one value."""
         if self._first.setdefault(of, place) != place:
             self._again.append((place, of))
 
     def count(self, of: Field, place: int, what: About) -> None:
-        """One value more that has a label of its own; one that names nothing says nothing."""
+        """Add one value with its own label; ignore one without a label value."""
         name, code = what
         if of is Field.WATCH and isinstance(name, str) and name and name not in self._watches:
             self._watches[name] = code, place

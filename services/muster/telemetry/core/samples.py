@@ -41,12 +41,12 @@ def job_of_pod(owner: str, live: Container[str], origins: Mapping[str, str]) -> 
 
 
 JobsOfPod = Callable[[str], str | None]
-"""The job of a pod (namespace/name), None if it is of none that is live."""
+"""Returns the job of a pod (namespace/name), None if it has no live job."""
 
 _IDLE_EVENT = "gpu_idle"
 WATCHES_KEPT = 1_024
 MEMORY_MIB_MAX = 2**40
-"""No GPU has more, nor have all its instances together."""
+"""Upper limit of the memory of a GPU and of all its instances together."""
 _LEVELS = {level.value: level for level in WatchLevel}
 _FIXED = ("utilisation_pct", "memory_used_mib", "memory_total_mib", "power_w", "temperature_c")
 """Fields of a sample that are 0 where the page does not show them."""

@@ -48,7 +48,7 @@ class Sums(Use):
         self.temperature_c_max = max(self.temperature_c_max, device.temperature_c)
 
     def add(self, other: Use) -> None:
-        """Both together."""
+        """Add the amounts of another use."""
         for name in ADDED:
             setattr(self, name, getattr(self, name) + getattr(other, name))
         if other.memory_mib_max >= self.memory_mib_max:
@@ -57,7 +57,7 @@ class Sums(Use):
         self.temperature_c_max = max(self.temperature_c_max, other.temperature_c_max)
 
     def use(self) -> Use:
-        """For the wire: milliseconds and millijoules are enough."""
+        """Return the use in the form of the wire, in milliseconds and millijoules."""
         use = self.as_body(Use)
         for name in ADDED:
             setattr(use, name, round(getattr(use, name), DIGITS))
@@ -73,7 +73,7 @@ def together(sums: Iterable[Sums]) -> Sums:
 
 
 def share_pct(part: float, whole: float) -> float | None:
-    """`part` of `whole` in per cent; None if there is no whole."""
+    """Return `part` of `whole` in percent; None if `whole` is 0."""
     return round(PCT * part / whole, 2) if whole > 0 else None
 
 

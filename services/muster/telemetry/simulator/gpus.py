@@ -8,7 +8,7 @@ from muster.core import Instant, seconds_between
 from muster.schemas.facts.operations import NodeAction
 
 XID_WINDOW_S = 300.0
-"""For which the exporter counts XIDs (--xid-count-window-size)."""
+"""Window in which the exporter counts XIDs (--xid-count-window-size)."""
 XIDS_KEPT = 64
 HOT_C = 96.0
 
@@ -60,7 +60,7 @@ class Faults:
     stale_since: Instant = Instant(0)  # noqa: RUF009 - a number
 
     def inject(self, kind: FaultKind, value: float, at: Instant) -> None:
-        """It is so from now on. Errors and XIDs come on top of those before."""
+        """Inject a fault from now on. Errors and XIDs are added to earlier ones."""
         if kind in (FaultKind.ECC_DBE, FaultKind.ECC_SBE):
             value += self.values.get(kind, 0.0)
         if kind is FaultKind.XID:
@@ -70,7 +70,7 @@ class Faults:
         self.values[kind] = value
 
     def clear(self, kinds: frozenset[FaultKind] = frozenset(FaultKind)) -> None:
-        """These are no more."""
+        """Clear these faults."""
         for kind in kinds & self.values.keys():
             del self.values[kind]
         if FaultKind.XID in kinds:
@@ -81,7 +81,7 @@ class Faults:
         self.clear(_HEALED.get(action, frozenset()))
 
     def counted(self, at: Instant) -> dict[int, int]:
-        """XIDs within the exporter's window, by code."""
+        """Return the XIDs within the exporter's window, by code."""
         counts: dict[int, int] = {}
         for came_at, code in self.xids:
             if seconds_between(came_at, at) <= XID_WINDOW_S:

@@ -254,7 +254,7 @@ def _asked_to_stop() -> asyncio.Event:
 
 
 def port_of(state_dir: Path) -> int:
-    """From `run/endpoints.json`. Raises NoExporterPortError, OSError, pydantic.ValidationError."""
+    """Read the port from `run/endpoints.json`. Raises NoExporterPortError, OSError, pydantic.ValidationError."""
     path = state_dir / "run" / "endpoints.json"
     ports = Endpoints.model_validate_json(path.read_bytes()).ports
     if PORT not in ports:

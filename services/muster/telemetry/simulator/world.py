@@ -19,7 +19,7 @@ ACTIONS_KEPT = 10_000
 
 
 class UnknownDeviceError(Exception):
-    """There is no such node, or no such GPU on it."""
+    """The node, or the GPU on it, does not exist."""
 
 
 @dataclass(slots=True)
@@ -42,7 +42,7 @@ class World:
     _actions: dict[str, NodeActionRequested] = field(default_factory=dict)
 
     def apply(self, fact: Fact) -> None:
-        """One fact of the cluster's log further."""
+        """Fold one fact of the cluster's log."""
         self.holdings.apply(fact)
         match fact.payload:
             case NodeActionRequested() as asked:
@@ -127,7 +127,7 @@ class World:
                 gpu.faults.heal(action)
 
     def _node(self, node: str) -> SimulatedNode:
-        """With the GPUs that the log says, those that were there before as they were."""
+        """Return the node with the GPUs of the log; known GPUs keep their state."""
         description = self.holdings.nodes.description(node)
         if description is None:
             self.nodes.pop(node, None)
