@@ -33,7 +33,7 @@ def checked(model: type[Model], value: JsonValue) -> Model:
 
 
 def path(parts: tuple[int | str, ...]) -> str:
-    """`("jobs", 2, "nodes", 0)` as `jobs[2].nodes[0]`."""
+    """Return the path of `("jobs", 2, "nodes", 0)` as `jobs[2].nodes[0]`."""
     written = ""
     for part in parts:
         if isinstance(part, int):

@@ -104,7 +104,7 @@ class Engine(VirtualCluster):
 
 PRINCIPAL = "simulator"
 SURVEY_ROUNDS = 4
-"""Decisions in which the composer asks for a look at each fabric and hears what it showed."""
+"""Rounds of decisions in which the composer requests a survey of each fabric and gets its result."""
 
 
 def join_nodes(engine: Engine) -> None:

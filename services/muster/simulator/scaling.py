@@ -47,7 +47,7 @@ class Scaling:
     parallel: int = 16
 
     def begin(self) -> Scaled:
-        """Everything as it is at the start, new each time."""
+        """Return a new set of the initial objects."""
         models = self.models()
         cores: dict[str, Core] = {"scaler": ScalerCore(self.config)}
         if models:

@@ -1,4 +1,4 @@
-"""A fabric's model from its settings: which machines it reaches, what stands on them, what lies in the pool."""
+"""A fabric's model from its settings: its machines, their devices, and the pool."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass

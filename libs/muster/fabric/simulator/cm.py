@@ -64,7 +64,7 @@ class Resize(_In):
 
 @router.get("/v3" + _CLUSTER + "/machines/{machine}")
 async def machine(manager: Known, *, tenant: str, cluster: str, machine: str) -> Json:
-    """One machine with every kind of device that it may have."""
+    """Return one machine with every kind of device that it may have."""
     _check_cluster(manager, tenant, cluster)
     found = manager.machine(machine)
     manager.now()
@@ -107,7 +107,7 @@ async def node_groups(manager: Known, *, tenant: str, cluster: str) -> Json:
 
 @router.get("/v2" + _CLUSTER + "/nodegroups/{group}")
 async def node_group(manager: Known, *, tenant: str, cluster: str, group: str) -> Json:
-    """One group with its machines, and how many GPUs each may have."""
+    """Return one group with its machines, and the maximum number of GPUs of each."""
     _check_cluster(manager, tenant, cluster)
     mine = [one for one in manager.machines.values() if _group_uuid(manager, one.group) == group]
     if not mine:
@@ -186,7 +186,7 @@ def _device(manager: Manager, machine: Machine, device: MachineDevice) -> Json:
 
 
 def _count(manager: Manager, machine: str, kind: tuple[str, str]) -> int:
-    """device_count: what will be there when everything that runs has come to its end."""
+    """Return device_count: the number after all running operations have ended."""
     count = sum((one.type, one.model) == kind for one in manager.model.on_machine(machine))
     for operation in manager.model.running_on(machine):
         device = manager.model.device(operation.device_id)
@@ -196,7 +196,7 @@ def _count(manager: Manager, machine: str, kind: tuple[str, str]) -> int:
 
 
 def _count_max(manager: Manager, machine: Machine, kind: str) -> int:
-    """GPUs: what the machine may have. Others: no bound but what there is."""
+    """Return the maximum number: for GPUs the machine's, for others the number that exists."""
     if kind == GPU:
         return machine.gpus_max
     return sum(one.type == kind for one in map(manager.model.device, manager.model.places()) if one is not None)

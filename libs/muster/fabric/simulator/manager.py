@@ -31,13 +31,13 @@ from muster.schemas.devices import GPU
 _logger = logging.getLogger(__name__)
 
 HOLD_S_MAX = 900.0
-"""How long a caller who gets no answer may hold its connection."""
+"""Maximum time for which a call without an answer may hold its connection."""
 DEVICES_MAX = 64
 """Devices of one request."""
 
 
 def read_login(path: Path) -> Credentials:
-    """From a JSON file. Raises OSError and pydantic.ValidationError, which names the field and never its value."""
+    """Read the login from a JSON file. Raises OSError and pydantic.ValidationError, which names the field only."""
     return Credentials.model_validate_json(path.read_bytes())
 
 
@@ -144,7 +144,7 @@ class Manager:
         return now
 
     def machine(self, name: str) -> Machine:
-        """By its id. Raises Refusal (404)."""
+        """Return the machine by its id. Raises Refusal (404)."""
         found = self.machines.get(name)
         if found is None:
             raise Refusal(404, "NoSuchMachine", f"machine {name!r} does not exist in fabric {self.model.name}")

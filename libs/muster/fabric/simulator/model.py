@@ -31,7 +31,7 @@ _FAULTS = (Fault.REFUSE, Fault.DROP, Fault.HALF, Fault.NONSENSE, Fault.TWICE)
 
 
 class _Call(NamedTuple):
-    """One call that was let in."""
+    """One accepted call."""
 
     number: int
     fault: Fault
@@ -45,7 +45,7 @@ class _Call(NamedTuple):
 
 
 class UnknownOperationError(LookupError):
-    """There was no such operation, or it was over so long ago that it is forgotten."""
+    """The operation does not exist, or ended so long ago that it was dropped."""
 
 
 class FabricModel:
@@ -171,11 +171,11 @@ class FabricModel:
         return self._places.free()
 
     def device(self, device_id: str) -> MachineDevice | None:
-        """One device, wherever it is."""
+        """Return one device, wherever it is."""
         return self._places.devices.get(device_id)
 
     def operation(self, id: int) -> Operation:  # noqa: A002 - the field of an operation
-        """One operation as it stands. Raises UnknownOperationError."""
+        """Return one operation in its present state. Raises UnknownOperationError."""
         found = self._running.get(id) or self._over.get(id)
         if found is None:
             raise UnknownOperationError(f"operation {id} is not known: {OPERATIONS_KEPT} that are over are kept")

@@ -202,7 +202,7 @@ async def resources(manager: Working, detail: bool = False) -> JSONResponse:
 
 @router.get("/resources/{device_id}")
 async def resource(manager: Working, device_id: str) -> Json:
-    """One device, whole."""
+    """Return one device with all fields."""
     manager.now()
     if device_id in manager.machines:
         return _cpu(manager.machines[device_id], detail=True)
@@ -222,7 +222,7 @@ async def nodes(manager: Working, detail: bool = False) -> JSONResponse:
 
 @router.get("/nodes/{node}")
 async def node(manager: Working, node: str) -> Json:
-    """One node, whole."""
+    """Return one node with all fields."""
     manager.now()
     if node not in manager.machines:
         raise Refusal(404, "E40004", f"node {node!r} is not found")

@@ -28,7 +28,7 @@ class Fault(StrEnum):
 
 
 class OperationKind(StrEnum):
-    """Which way the device goes."""
+    """Direction in which the device moves."""
 
     ATTACH = "attach"
     DETACH = "detach"
@@ -44,7 +44,7 @@ class OperationState(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class PoolDevice:
-    """A device before it is anywhere. memory_mib: of a memory device."""
+    """A device without a place. memory_mib: of a memory device."""
 
     device_uuid: str
     model: str

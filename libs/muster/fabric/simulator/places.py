@@ -81,7 +81,7 @@ class Places:
             raise FabricRefusedError(f"device {device_id}: it is on a machine; detach it there first")
 
     def take_named(self, device_id: str) -> MachineDevice:
-        """This one, out of the pool; it is free."""
+        """Take this free device out of the pool."""
         device = self._devices[device_id]
         ranks = self._free[kind_of(device)]
         ranks.remove(self._rank[device_id])
@@ -89,11 +89,11 @@ class Places:
         return device
 
     def put_back(self, device: MachineDevice) -> None:
-        """Into the pool."""
+        """Put a device back into the pool."""
         heappush(self._free[kind_of(device)], self._rank[device.device_id])
 
     def put_on(self, machine: str, device: MachineDevice) -> None:
-        """Onto a machine; what stands there stays."""
+        """Put a device onto a machine, beside its other devices."""
         self._machines[machine].setdefault(device.device_id, device)
 
     def take_off(self, machine: str, device: MachineDevice) -> None:
@@ -137,5 +137,5 @@ class Places:
 
 
 def kind_of(device: MachineDevice) -> Kind:
-    """Its type and model."""
+    """Return the type and model of a device."""
     return device.type, device.model

@@ -7,11 +7,11 @@ from starlette.responses import JSONResponse, Response
 from muster.fabric.driver import FabricError, FabricUnavailableError
 
 NONSENSE = b'{"data": {"machines": [{"mach_uuid": '
-"""A body that breaks off: no JSON, whatever is expected."""
+"""A truncated body: invalid JSON for every protocol."""
 
 
 class Refusal(Exception):  # noqa: N818 - it is an answer
-    """An answer without success."""
+    """An error response."""
 
     def __init__(self, status: int, code: str, message: str) -> None:
         self.status = status
@@ -25,7 +25,7 @@ class Nonsense(Exception):  # noqa: N818 - it is an answer
 
 
 class Silence(Exception):  # noqa: N818 - it is an answer
-    """The caller was never answered and is gone by now."""
+    """The call got no response, and its client has left."""
 
 
 def problem(request: Request, status: int, code: str, message: str) -> JSONResponse:

@@ -90,7 +90,7 @@ async def systems(manager: Working, expand: Expand = "") -> JSONResponse:
 
 @router.get("/Systems/{system}")
 async def system(manager: Working, system: str) -> JSONResponse:
-    """One machine, with its ETag."""
+    """Return one machine, with its ETag."""
     manager.now()
     return _shown(manager, _machine(manager, system))
 
@@ -133,7 +133,7 @@ async def members(manager: Working, system: str, collection: str, expand: Expand
 
 @router.get("/Systems/{system}/{collection}/{member}")
 async def member(manager: Working, system: str, collection: str, member: str) -> Json:
-    """One of them."""
+    """Return one member."""
     manager.now()
     machine = _machine(manager, system)
     path = f"{_top(manager)}/Systems/{machine.id}/{collection}"
@@ -182,7 +182,7 @@ async def blocks(manager: Working, expand: Expand = "") -> JSONResponse:
 
 @router.get("/CompositionService/ResourceBlocks/{block}")
 async def block(manager: Working, block: str) -> Json:
-    """One device."""
+    """Return one device."""
     manager.now()
     if manager.model.device(block) is None:
         raise Refusal(404, "ResourceMissingAtURI", f"resource block {block!r} does not exist")

@@ -66,7 +66,7 @@ class Account:
             self.is_broken = True
 
     def told_to_end(self, at: Instant, cause: str, incident: int) -> None:
-        """It shall end. Of what works, this is where the interruption begins: it still writes a checkpoint."""
+        """Record the request to end. For a working job the interruption begins here: it still writes a checkpoint."""
         if self.is_broken and not self._is_ending:
             self._spend(Bucket.DETECT, at)
         elif self.is_up:
@@ -82,14 +82,14 @@ class Account:
         self._is_ending = True
 
     def queued(self, at: Instant) -> None:
-        """It waits, again or for the first time; or it was given up."""
+        """Record that the job waits, again or for the first time; or that it was given up."""
         if self.is_up:
             self._leave(at)
         self._spend(Bucket.REQUEUE if self._is_ending else Bucket.PLACING, at)
         self.is_broken = self._is_ending = False
 
     def close(self, at: Instant) -> None:
-        """It is over: what was not saved is not lost by that."""
+        """Close the account: unsaved work is not lost by the end."""
         if self.is_up:
             if at > self._saved:
                 self._keep(at)
@@ -98,7 +98,7 @@ class Account:
         self._spend(rest, at)
 
     def seconds(self, bucket: Bucket) -> float:
-        """Spent in it."""
+        """Return the seconds spent in a bucket."""
         return self.spent_ns[bucket] / NS_PER_S
 
     def _blame(self, cause: str, incident: int) -> None:
@@ -150,7 +150,7 @@ class RunWatch:
     given_up: list[str] = field(default_factory=list)
 
     def watch(self, fact: Fact) -> None:
-        """One fact of the job further."""
+        """Fold one fact of the job."""
         if fact.kind != "job":
             return
         if isinstance(fact.payload, JobPlaced):

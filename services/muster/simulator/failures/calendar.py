@@ -36,7 +36,7 @@ class Mend(IntEnum):
 
 
 DIES_S = 30.0
-"""A rank that fails ends the program: the error, its launcher, and the launchers of all others."""
+"""Time from the failure of a rank to the end of the program, its launcher and all others."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,7 +67,7 @@ class Cause:
 
 
 HANG_S = 600.0
-"""A rank that is silent is missed when the collective's time limit is over: PyTorch's default for NCCL, 10 minutes."""
+"""Time until a silent rank ends the program: PyTorch's default time limit for NCCL, 10 minutes."""
 
 _BUS = Sign(Shown.MISSING, 0.4, mend=Mend.REBOOT, person=0.6)
 _LINK = Sign(Shown.XID, 0.3, code=74, person=0.5)
@@ -126,7 +126,7 @@ RATE = PUBLISHED / (PUBLISHED_GPUS / 8 * PUBLISHED_DAYS) * 1000
 
 DAY_S = 86_400.0
 TOGETHER_S = 60.0
-"""Faults that come with another one come within so many seconds."""
+"""Maximum distance in time of faults that occur together."""
 DIES_SIGMA = 0.3
 
 

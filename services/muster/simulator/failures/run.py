@@ -46,7 +46,7 @@ class _Tally:
     _out: dict[str, tuple[Instant, set[str]]] = field(default_factory=dict)
 
     def watch(self, fact: Fact, *, is_broken: Callable[[str], bool]) -> None:
-        """One fact further."""
+        """Fold one fact."""
         match fact.payload:
             case FaultObserved():
                 self.faults += 1
@@ -72,7 +72,7 @@ class _Tally:
             self._back(moved.node, fact.subject_id, fact.time)
 
     def _is_lost(self, node: str) -> bool:
-        """Its host is broken, which no page shows."""
+        """Return whether the node's host is broken, which no page shows."""
         return node in self._out and "lost" in self._out[node][1]
 
     def _is_sick(self, moved: HealthMoved) -> bool:
@@ -91,7 +91,7 @@ class _Tally:
             self.out_ns += at - since
 
     def close(self, at: Instant) -> None:
-        """It is over."""
+        """Close the tally."""
         for since, _ in self._out.values():
             self.out_ns += at - since
         self._out.clear()
@@ -127,7 +127,7 @@ class Outcome:
 
     @property
     def effective(self) -> float:
-        """Time whose work checkpoints kept, of all."""
+        """Return the share of the time whose work checkpoints kept."""
         return self.spent_s[Bucket.KEPT.value] / self.wall_s
 
     @property

@@ -1,4 +1,4 @@
-"""The fleet, the one job on it, and how long everything takes."""
+"""The fleet, the one job on it, and the durations."""
 
 from dataclasses import dataclass, field
 

@@ -50,7 +50,7 @@ class Hurt:
 
 
 def page(node: str, hurts: Sequence[Hurt], *, now: Instant, interval_s: float) -> NodeSample:
-    """One reading of all GPUs of the node. Values are ours: no need to validate them."""
+    """Return one reading of all GPUs of the node. Values are generated: no need to validate them."""
     uuids = device_uuids(node, GPUS)
     by_index: dict[int, list[Hurt]] = {}
     for hurt in hurts:
@@ -98,14 +98,14 @@ def _device(index: int, uuid: str, hurts: Sequence[Hurt], now: Instant) -> Devic
 _NEVER = Instant(0)
 PERSON = "on-call"
 EXIT_CODE = 134
-"""A process that aborts."""
+"""Exit code of a process that aborts."""
 SLOWLY_S = 60.0
 """Between two readings of a node that only waits: nothing follows from more of them."""
 CLEAN_S = 120.0
 """A repaired node is read for this time, longer than `steady_s`, so that the end of a lasting fault is seen."""
 REPAIR_SIGMA = 0.3
 NOT_MET = Instant(1 << 62)
-"""The driver began anew, and did not meet the damage yet: a page with the same code is no other event."""
+"""The driver restarted and has not met the damage yet: a page with the same code is not another event."""
 UNKNOWN, UNKNOWN_INCIDENT = "not explained", -1
 MENDED_BY = {NodeAction.RESET: Mend.RESET, NodeAction.REBOOT: Mend.REBOOT, NodeAction.REPLACE: Mend.REBOOT}
 """Replacement counts as another start here: only a person replaces parts."""
@@ -153,7 +153,7 @@ class World:
             self.engine.at(after(START, at_s), self._plan)
 
     def watch(self, fact: Fact) -> None:
-        """One fact further, after the cores folded it."""
+        """Fold one fact, after the cores."""
         match fact.payload:
             case HealthMoved():
                 self._moved(fact, fact.payload)
@@ -315,7 +315,7 @@ class World:
             self._order(node)
 
     def _order(self, node: str) -> None:
-        """Another part, once."""
+        """Order a replacement of the part, once."""
         if node not in self._ordered:
             self._ordered.add(node)
             self.engine.at(after(self.engine.now, self._swap_s(node)), lambda: self._mend_by_hand(node))

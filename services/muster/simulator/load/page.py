@@ -1,4 +1,4 @@
-"""The report as one HTML page that needs nothing else, dark or light as the reader has it; one run, or several."""
+"""The report as one self-contained HTML page, dark or light as the reader's system; one run, or several."""
 
 from collections.abc import Callable, Sequence
 from html import escape

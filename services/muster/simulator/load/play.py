@@ -22,7 +22,7 @@ INTERVAL_S_LEAST = 1.0
 TRIAL_MS_PER_S = 0.03
 """For trials of preemption, of each virtual second: as the scheduler estimates them, 18 seconds of a week."""
 SURVEY_EVERY_S = 900.0
-"""Virtual seconds between two searches of the whole fleet for whom to reserve, what may grow, what to move."""
+"""Virtual seconds between two searches of the whole fleet: reservations, growth, defragmentation."""
 LIMITS = Limits(
     unschedulable_interval_s=EXPLAIN_EVERY_S,
     checkpoint_every_facts=CHECKPOINT_NEVER,
@@ -121,7 +121,7 @@ class _Sampler:
         self._reached = reached
 
     def look(self) -> None:
-        """Now, and again after the interval."""
+        """Take a sample now, and again after the interval."""
         engine, samples = self._engine, self._recorder.samples
         state = engine.scheduler.state
         state.proposals.settle()

@@ -47,7 +47,7 @@ class JobTrack:
     lost_gpu_h: float = 0.0
 
     def wait_s(self, now: Instant) -> float:
-        """From submitted to first placed, or until now."""
+        """Return the time from submission to the first placement, or until now."""
         return seconds_between(self.submitted_at, self.placed_at or now)
 
 
@@ -86,7 +86,7 @@ class Recorder:
     _waiting: dict[str, int] = field(default_factory=dict)
 
     def watch(self, fact: Fact) -> None:
-        """One fact further."""
+        """Fold one fact."""
         name = fact.name
         self.facts[name] += 1
         if fact.kind != "job":

@@ -15,7 +15,7 @@ from muster.simulator.load.play import Played
 from muster.simulator.load.recorder import JobTrack, Sample
 
 GROUPS_MAX = 8
-"""Queues that a chart tells apart; more are drawn together, by the queue above them or as one."""
+"""Maximum number of groups in a chart; further queues are drawn together, by their parent or as one."""
 OTHERS = "others"
 SIZES = (
     (0, "no GPU"), (999, "a share"), (1000, "1 GPU"), (4000, "2 to 4"), (8000, "5 to 8"), (64_000, "9 to 64"),
@@ -128,7 +128,7 @@ def size_of(track: JobTrack) -> str:
 
 
 def grouping(parents: Mapping[str, str | None], tracks: Iterable[JobTrack]) -> dict[str, str]:
-    """Which group each queue is drawn in: at the deepest level of the tree that has at most GROUPS_MAX queues."""
+    """Return the group of each queue: at the deepest level of the tree with at most GROUPS_MAX queues."""
     used = Counter[str]()
     for track in tracks:
         used[track.queue] += max(1, round(track.gpu_h))
@@ -142,7 +142,7 @@ def grouping(parents: Mapping[str, str | None], tracks: Iterable[JobTrack]) -> d
 
 
 def _path(queue: str, parents: Mapping[str, str | None]) -> tuple[str, ...]:
-    """From the root down to the queue."""
+    """Return the path from the root down to the queue."""
     path = [queue]
     while (above := parents.get(path[-1])) is not None and above not in path:
         path.append(above)
@@ -202,7 +202,7 @@ def jain(amounts: Sequence[float]) -> float:
 
 
 def _integral(samples: Sequence[Sample], end: Instant) -> float:
-    """GPU hours that the fleet had."""
+    """Return the GPU hours of the fleet."""
     ends = [*(sample.at for sample in samples[1:]), end]
     return (
         sum(

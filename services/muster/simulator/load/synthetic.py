@@ -1,4 +1,4 @@
-"""A week that never was: a regular fleet, queues in three levels, and jobs of all sizes. A function of its seed."""
+"""A synthetic week: a regular fleet, queues in three levels, and jobs of all sizes. A function of its seed."""
 
 import math
 from dataclasses import dataclass

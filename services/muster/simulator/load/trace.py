@@ -1,4 +1,4 @@
-"""A trace's tasks as jobs that come at the trace's times."""
+"""A trace's tasks as jobs that are submitted at the trace's times."""
 
 import csv
 from collections.abc import Iterator, Mapping, Sequence
@@ -13,13 +13,13 @@ from muster.schemas.job import Job, JobSpec
 from muster.simulator.load.policy import Assigner
 
 COPY_SPREAD_S = 86_400.0
-"""Copies of a task come within so long after it: a scaled trace is denser, not a row of bursts."""
+"""Copies of a task are submitted within this time after it: a scaled trace is denser, not a row of bursts."""
 
 Arrival = tuple[Instant, Job]
 
 
 def openb_nodes(nodes: Sequence[OpenbNode]) -> dict[str, NodeJoined]:
-    """Descriptions by name; the trace says nothing of racks."""
+    """Return descriptions by name; the trace has no racks."""
     return {
         node.name: NodeJoined(
             cpu_milli=node.cpu_milli,

@@ -21,7 +21,7 @@ PAST_SLICE_S = 1.0
 CHECKPOINT_EARLIEST = 0.9
 """Simulated checkpoints come a little before or after their interval, never before this part of it."""
 LATE_S = 60.0
-"""A run whose next checkpoint is overdue when the scenario begins writes it so much later."""
+"""Delay of a run whose next checkpoint is overdue when the scenario begins."""
 
 _SPEC = JobSpec(name="defaults", team="defaults", task_groups=(TaskGroup(),))
 
@@ -56,7 +56,7 @@ class PlannedJob:
 def planned_jobs(
     jobs: Sequence[model.Job], *, queues: Mapping[str, model.Queue], now: Instant
 ) -> tuple[PlannedJob, ...]:
-    """In the file's order. Raises InputError."""
+    """Return the jobs in the file's order. Raises InputError."""
     found: dict[str, PlannedJob] = {}
     for index, wanted in enumerate(jobs):
         at = f"jobs[{index}]"

@@ -121,7 +121,7 @@ class Queue(_Part):
     teams: Annotated[tuple[SubmittingTeam, ...], Field(max_length=TEAMS_MAX)] = ()
     """Same form as in `muster queues set`. A scenario has no submitters, so they have no effect here."""
     priority_max: Annotated[Whole, Field(ge=0, le=PRIORITY_MAX)] | None = None
-    """The same."""
+    """Maximum priority, as in `muster queues set`."""
 
 
 def _level(value: object) -> object:
@@ -291,9 +291,9 @@ class ScalingPart(_Part):
 
 
 class ExpectedChoice(_Part):
-    """One choice of the scaler; of it only what is named is compared. choice: attach, add, return or remove.
+    """One choice of the scaler; only named fields are compared. choice: attach, add, return or remove.
 
-    case: 1 to 4. job: for whom. outcome: done, failed, or "" while it is under way.
+    case: 1 to 4. job: the job that it serves. outcome: done, failed, or "" while it is under way.
     """
 
     choice: Annotated[str, Field(pattern="^(attach|add|return|remove|nothing)$")]

@@ -45,7 +45,7 @@ class JobOutcome:
     expected_start_s: float | None = None
 
     def to_json(self) -> dict[str, JsonValue]:
-        """expected_start_s only if something is known."""
+        """Return the fields; expected_start_s only if it is known."""
         known = {} if self.expected_start_s is None else {"expected_start_s": round(self.expected_start_s, 3)}
         return {
             "state": self.state,
@@ -104,12 +104,12 @@ class ScenarioOutcome:
 
 @dataclass(slots=True)
 class Ways:
-    """For whom jobs made way, by the facts that say so; watches an engine."""
+    """The job that each job was preempted for, by the facts; watches an engine."""
 
     made: dict[str, str] = field(default_factory=dict)
 
     def watch(self, fact: Fact) -> None:
-        """One fact further."""
+        """Fold one fact."""
         if isinstance(fact.payload, JobStopRequested | JobResizeRequested) and fact.payload.made_way_for:
             self.made[fact.subject_id] = fact.payload.made_way_for
 
@@ -168,7 +168,7 @@ START_ROUNDING_S = 1.0
 
 
 def differences(expected: Expected, outcome: ScenarioOutcome) -> tuple[str, ...]:
-    """One sentence for each field that is not as expected; only what the scenario names is compared."""
+    """Return one sentence for each difference from the expectation; only named fields are compared."""
     found = [] if outcome.stable else ["stable: expected true, found false"]
     for name, job in expected.jobs.items():
         found += _all_differences(f"jobs.{name}", _job_pairs(job, outcome.jobs.get(name)))

@@ -57,7 +57,7 @@ _OWN_UNITS = frozenset({"quota", "borrowing_limit", "lending_limit", "user_templ
 
 
 def queue_specs(queues: Sequence[model.Queue]) -> tuple[tuple[str, QueueSpec], ...]:
-    """(where it stands, the queue), parents first. Raises InputError."""
+    """Return (path in the file, queue), parents first. Raises InputError."""
     placed = {queue.name: (f"queues[{index}]", queue) for index, queue in enumerate(queues)}
     if len(placed) < len(queues):
         names = [queue.name for queue in queues]
@@ -132,7 +132,7 @@ class PlannedNode:
 
 
 def planned_nodes(nodes: Sequence[model.Node]) -> dict[str, PlannedNode]:
-    """By name, in their order. Raises InputError."""
+    """Return the nodes by name, in order. Raises InputError."""
     order = {level: rank for rank, level in enumerate(LEVELS)}
     for node in nodes:
         for level in node.labels:

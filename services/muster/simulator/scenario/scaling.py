@@ -126,7 +126,7 @@ class ScalingOutcome:
     pool: Mapping[str, int]
 
     def to_json(self) -> dict[str, JsonValue]:
-        """{choices, groups: {name: {nodes, gpus}}, pool}."""
+        """Return {choices, groups: {name: {nodes, gpus}}, pool}."""
         return {
             "choices": [choice.to_json() for choice in self.choices],
             "groups": {name: {"nodes": nodes, "gpus": gpus} for name, (nodes, gpus) in self.groups.items()},
@@ -141,7 +141,7 @@ class Choices:
     made: dict[str, ChoiceOutcome] = field(default_factory=dict)
 
     def watch(self, fact: Fact) -> None:
-        """One fact further."""
+        """Fold one fact."""
         if fact.kind != "scale":
             return
         match fact.payload:
@@ -171,7 +171,7 @@ class Choices:
 
 
 def scaling_differences(expected: ExpectedScaling, outcome: ScalingOutcome) -> Iterator[str]:
-    """One sentence for each field that is not as expected."""
+    """Yield one sentence for each field that differs from the expectation."""
     if expected.choices is not None:
         found = [choice.choice for choice in outcome.choices]
         wanted = [choice.choice for choice in expected.choices]
