@@ -40,7 +40,7 @@ _OPERATION_TYPES = {"fold": "process", "decide": "process", "send": "send", "cre
 
 
 def to_collector(service: str, *, scope: str, template: str) -> "OtelTracing":
-    """Return an exporter of the spans of `service` by the standard OTEL_* variables."""
+    """Return tracing of `service` that exports spans by the standard OTEL_* variables."""
     one_in = sampled_one_in(os.environ)
     return OtelTracing(service, scope=scope, template=template, exporter=OTLPSpanExporter(), one_in=one_in)
 

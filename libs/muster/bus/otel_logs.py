@@ -27,7 +27,7 @@ _SEVERITIES = {
 
 
 def to_collector(lines: JsonLines) -> "OtlpLogs":
-    """Return an exporter of records by the standard OTEL_* variables."""
+    """Return a log handler that exports records by the standard OTEL_* variables."""
     return OtlpLogs(lines, exporter=OTLPLogExporter())
 
 
