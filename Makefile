@@ -12,7 +12,7 @@ NPM := cd $(DASHBOARD) && PATH="$(abspath $(BIN)):$$PATH" npm
 # Images of CI set it, and then every worker and every process of a stack compiles all that it imports: seconds each.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help install lock web up lint test test-unit test-stack test-documents hunt test-web test-browser test-k8s test-compose test-security structure check-images pin-images golden docs screenshots wheel check clean
+.PHONY: help install lock web up lint test test-unit test-stack test-documents hunt test-web test-browser test-k8s test-compose test-security structure plain-english check-images pin-images golden docs screenshots wheel check clean
 
 help:  ## show the targets
 	@grep -hE '^[a-z0-9-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*##/\t/'
@@ -41,7 +41,7 @@ web: $(DASHBOARD_BUILT)  ## build the dashboard, with the Node that came as a wh
 up: install web  ## start everything and show the fleet live until Ctrl-C
 	$(BIN)/muster up
 
-lint: install check-images structure  ## formatting, rules, types, import contracts, pinned images, figures of the structure
+lint: install check-images structure plain-english  ## formatting, rules, types, import contracts, pinned images, structure, vocabulary
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
 	$(YIELDING) $(BIN)/mypy
@@ -64,6 +64,9 @@ test-security: install  ## attacks through the real broker and over HTTP, a file
 
 structure: install  ## figures of the code's structure; fail if one exceeds its limit or two classes are twins
 	$(BIN)/python -m muster_tools.structure
+
+plain-english: install  ## fail if a text uses a word that has a plainer one (tools/muster_tools/plain_english.toml)
+	$(BIN)/python -m muster_tools.plain_english
 
 check-images: install  ## fail if a public image is named without its digest
 	$(BIN)/python compose/pin_images.py

@@ -1,1 +1,1 @@
-"""What a clone has and the product does not need: tools/README.md says what."""
+"""Programs for a clone of the repository that are not in the product: see tools/README.md."""

@@ -1,4 +1,4 @@
-"""What the tools add to the command line; `muster.cli.tools` loads it."""
+"""Commands of the tools; `muster.cli.tools` adds them to the command line."""
 
 from muster.cli.tools import ToolCommands
 from muster_tools.bench.commands import app as bench

@@ -1,4 +1,4 @@
-"""Figures of the code's structure, and what they may be at most: `make structure`.
+"""Figures of the code's structure with their limits: `make structure`.
 
 Twins are pairs of classes that share most of their fields: one of the two is a copy that must be kept in step by hand.
 A pair that stays has its reason in `TWINS_KEPT`. A figure over its limit in `LIMITS` fails, and so does a twin without
@@ -27,7 +27,7 @@ METHODS_MAX = 30
 FIELDS = (5, 8)
 """Twins are counted among classes of at least so many fields."""
 SHARED_PERCENT = 60
-"""Of the fields of both classes together, so many are shared by twins."""
+"""Twins share at least this percentage of the fields of both classes together."""
 
 LIMITS = {
     "lines of the product": 121_270,
@@ -75,7 +75,7 @@ TWINS_KEPT: Mapping[Pair, str] = {
 
 @dataclass(frozen=True, slots=True)
 class ClassFigures:
-    """What is counted of a class."""
+    """Figures of a class."""
 
     module: str
     name: str
@@ -94,7 +94,7 @@ class ClassFigures:
 
 @dataclass(frozen=True, slots=True)
 class Module:
-    """What is counted of a module of the product."""
+    """Figures of a module of the product."""
 
     name: str
     """As it is imported."""
@@ -236,7 +236,7 @@ def _class_of(node: ast.ClassDef, module: str, taken: Mapping[str, str]) -> Clas
 
 
 def _base_name(base: ast.expr) -> str:
-    """The class's own name: `Base` of `Base`, `module.Base` and `Base[T]`."""
+    """Return the class's own name: `Base` of `Base`, `module.Base` and `Base[T]`."""
     match base:
         case ast.Name(id=name) | ast.Attribute(attr=name):
             return name

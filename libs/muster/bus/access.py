@@ -1,10 +1,10 @@
-"""Who may do what on the bus: rights derived from the table of facts and from what each service declares. Pure.
+"""Permissions on the bus, derived from the table of facts and from the declarations of the services. Pure.
 
-Rights are allow lists, enumerated per user. Nobody may publish `$JS.>`: whoever may use a JetStream administration
-subject administers every stream. Each user has an inbox of its own, so nobody reads another's answers; a connection
-therefore sets `inbox_prefix(user)`. The queries, the live view and every credential have an account of their own,
-beside the one with the streams, because whoever may choose a reply subject can otherwise have the broker write facts
-(`bus.own_account`).
+Permissions are allow lists, enumerated per user. No user may publish `$JS.>`: a user of a JetStream administration
+subject administers every stream. Each user has its own inbox, so no user reads another user's answers; a connection
+therefore sets `inbox_prefix(user)`. The queries, the live view and every credential have their own account, separate
+from the account with the streams, because a client that may choose a reply subject can otherwise make the broker write
+facts (`bus.own_account`).
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -58,16 +58,16 @@ SOURCED_WRITER = "federation"
 """Its facts come into a cluster's log from FED, by sourcing; it appends none there itself."""
 
 KICKS = "$SYS.REQ.SERVER.*.KICK"
-"""Where a server of the broker is asked to close a connection; a subject cannot say of which account."""
+"""Subject on which a server closes a connection; it does not name the connection's account."""
 
 _WITHHOLD = frozenset({"withhold-requested", "withhold-withdrawn"})
 
 
 class AccountName(StrEnum):
-    """The accounts: subjects of one are unknown in another unless exported and imported.
+    """NATS accounts: subjects of one are unknown in another unless exported and imported.
 
-    SYS: the broker's own; who is in it learns of connections and closes them. LOG: with the streams; no user is in it.
-    OWN: one for every credential that works with them. CELL: of a centre, one for every cell.
+    SYS: of the broker; its users see connections and close them. LOG: has the streams and no users. OWN: one for every
+    credential that uses the streams. CELL: in a center, one for every cell.
     """
 
     SYS = "SYS"
@@ -80,9 +80,9 @@ class AccountName(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Rights:
-    """Subjects that a user may publish to and subscribe to; nothing else. Wildcards as in NATS.
+    """Subjects that a user may publish to and subscribe to; all others are denied. Wildcards as in NATS.
 
-    withheld: what it may not publish to although `publish` says so.
+    withheld: subjects that the user may not publish to although `publish` allows them.
     """
 
     publish: tuple[str, ...] = ()
@@ -100,11 +100,11 @@ class Rights:
 
 @dataclass(frozen=True, slots=True)
 class BusUser:
-    """One NATS user: `<credentials_dir>/<name>.creds` is what it connects with.
+    """One NATS user, which connects with `<credentials_dir>/<name>.creds`.
 
-    cell: the cluster whose broker joins by it, "" for all others; its account is that cell's. Such credentials are good
-    beyond the next start, until the user is gone. They say who it is alone: what it may do is what the broker's newest
-    start says.
+    cell: the cluster whose broker joins with these credentials, "" for all others; its account is that cell's. Such
+    credentials stay valid after a restart, until the user is removed. They hold only the identity: the broker's
+    configuration of the current start has the permissions.
     """
 
     name: str
@@ -114,12 +114,12 @@ class BusUser:
 
 
 def view_connects(account: str) -> str:
-    """Where the broker tells each connection that opens in account VIEW. account: its public key."""
+    """Return the subject on which the broker reports each new connection in account VIEW. account: its public key."""
     return f"$SYS.ACCOUNT.{account}.CONNECT"
 
 
 def inbox_prefix(user: str) -> str:
-    """Where alone `user` may receive replies; pass it to every connection (`nats.connect(inbox_prefix=...)`)."""
+    """Return the only subject prefix for replies to `user`; pass it to `nats.connect(inbox_prefix=...)`."""
     return f"_INBOX.{user}"
 
 
@@ -130,10 +130,10 @@ def bus_users(
     copies: bool = False,
     webhooks: Sequence[str] = (),
 ) -> tuple[BusUser, ...]:
-    """Every user of a stack. Raises ValueError if two declarations are of one service, or none is the gateway's own.
+    """Return every user of a stack. Raises ValueError for two declarations of one service, or none of the gateway.
 
-    clusters: names of the clusters whose logs this bus holds. copies: it has them from the clusters' own brokers.
-    webhooks: names of those whose consumers are the notifier's alone.
+    clusters: names of the clusters whose logs this bus holds. copies: it has copies of the logs of the clusters' own
+    brokers. webhooks: names of the webhooks, whose consumers only the notifier uses.
     """
     declared = tuple(declarations)
     names = [declaration.service for declaration in declared]
@@ -161,9 +161,8 @@ def bus_users(
 
 
 def _others_consumers(user: str, owned: Mapping[str, Sequence[str]]) -> Rights:
-    """Consumers with a name that everybody knows: nobody but the service that they are of may make, change, read,
-    acknowledge or delete them, on any stream.
-    """
+    """Return the denial of consumers with fixed names: on any stream, only their own service may create, change, read,
+    acknowledge or delete them."""
     names = [name for owner, of_owner in owned.items() if owner != user for name in of_owner]
     consumer = f"{API}.CONSUMER"
     withheld = (
@@ -185,7 +184,7 @@ def _of_service(declaration: Declaration, clusters: Sequence[str], *, copies: bo
 
 
 def service_rights(declaration: Declaration, *, clusters: Sequence[str]) -> Rights:
-    """What one service may do: its own facts and fences, reading the logs it folds, checkpoints, its questions."""
+    """Return the rights of one service: its own facts and fences, logs to fold, checkpoints, its queries."""
     service = declaration.service
     logs = [log for role in declaration.folds for log in logs_of(role, clusters)]
     rights = Rights(publish=_fact_subjects(declaration, clusters))
@@ -217,20 +216,20 @@ def service_rights(declaration: Declaration, *, clusters: Sequence[str]) -> Righ
 
 
 def _copies_used(declaration: Declaration, clusters: Sequence[str]) -> Rights:
-    """Who copies the reports trims what they come from; who folds a copy begins with its original's checkpoints."""
+    """Return the permissions to trim copied logs if it copies reports, and to use checkpoints of the logs it folds."""
     if StreamRole.FED_UP in declaration.folds:
         return _copies_trimmed(clusters)
     return _copied_checkpoints(clusters) if StreamRole.LOG in declaration.folds else Rights()
 
 
 def _copied_checkpoints(clusters: Sequence[str]) -> Rights:
-    """Reading the copies of clusters' checkpoints, single messages from the leader alone."""
+    """Return the permission to read the copies of clusters' checkpoints, as single messages from the leader only."""
     streams = map(copied_checkpoints, clusters)
     return Rights(publish=tuple(f"{API}.STREAM.{verb}.{stream}" for stream in streams for verb in ("INFO", "MSG.GET")))
 
 
 def _copies_trimmed(clusters: Sequence[str]) -> Rights:
-    """Forgetting the beginning of the copies of logs: how far checkpoints and consumers are, and the purge."""
+    """Return the permissions to trim copies of logs: read the positions of checkpoints and consumers, and purge."""
     verbs = ("STREAM.INFO", "STREAM.MSG.GET", "STREAM.PURGE", "CONSUMER.LIST")
     logs = (cluster_log(cluster).stream for cluster in clusters)
     return _copied_checkpoints(clusters) + Rights(
@@ -239,9 +238,9 @@ def _copies_trimmed(clusters: Sequence[str]) -> Rights:
 
 
 def view_rights(*, clusters: Sequence[str], teams: Sequence[str], inbox: str) -> Rights:
-    """What a dashboard may see: what is public and what its teams may see, in those clusters and of the federation.
+    """Return the rights of a dashboard: subscribe to public rows and those of its teams, here and in the federation.
 
-    It publishes nothing.
+    It may not publish.
     """
     audiences = (*teams, PUBLIC_AUDIENCE)
     seen = tuple(f"view.{cluster}.{audience}.>" for cluster in (*clusters, FED_CLUSTER) for audience in audiences)
@@ -249,7 +248,7 @@ def view_rights(*, clusters: Sequence[str], teams: Sequence[str], inbox: str) ->
 
 
 def logs_of(role: StreamRole, clusters: Sequence[str]) -> tuple[LogName, ...]:
-    """The logs of a role on this bus."""
+    """Return the logs of a role on this bus."""
     match role:
         case StreamRole.LOG:
             return tuple(map(cluster_log, clusters))
@@ -260,7 +259,7 @@ def logs_of(role: StreamRole, clusters: Sequence[str]) -> tuple[LogName, ...]:
 
 
 def all_streams(clusters: Sequence[str]) -> tuple[str, ...]:
-    """Every stream that bootstrap makes for these clusters, buckets left out."""
+    """Return every stream that bootstrap creates for these clusters, without buckets."""
     named = ((cluster_log(name).stream, telemetry_stream(name), output_stream(name)) for name in clusters)
     return (FED_LOG.stream, FED_UP_LOG.stream, DEAD_STREAM, *chain.from_iterable(named))
 
@@ -270,7 +269,7 @@ def _own_inbox(user: str) -> Rights:
 
 
 def _fact_subjects(declaration: Declaration, clusters: Sequence[str]) -> tuple[str, ...]:
-    """Patterns of the facts that a service appends itself, fences included."""
+    """Return the patterns of the facts that a service appends itself, including fences."""
     service = declaration.service
     subjects: list[str] = []
     for row in written_by(service):
@@ -300,20 +299,20 @@ def _voided_subjects(clusters: Sequence[str]) -> tuple[str, ...]:
 
 
 def _fences(clusters: Sequence[str]) -> tuple[str, ...]:
-    """Those that an operator may repair: every service's, one by one."""
+    """Return the fences that an operator may repair: those of every service, listed one by one."""
     logs = (FED_LOG, *map(cluster_log, clusters))
     return tuple(fence_subject(log, service) for log in logs for service in SERVICES)
 
 
 def _stream_read(stream: str) -> Rights:
-    """Reading one stream: its state, single messages from the leader, and pull consumers.
+    """Return the permissions to read one stream: its state, single messages from the leader, and pull consumers.
 
-    A consumer is named in the subject of its request. Whoever cannot name one cannot touch it: those without a fixed
-    name have one that nobody can guess, and only `monitor` may list them.
+    A request names its consumer in the subject, so a user can only touch consumers whose names it knows: other
+    consumers have names that cannot be guessed, and only `monitor` may list them.
 
-    No direct gets: they answer with the stored message's own headers on a subject of the asker's choice, so what
-    somebody stored anywhere would pass for a fact. A consumer delivers under the subject that a message was stored
-    with, and the other answers carry no headers. So no stream here needs `allow_direct`.
+    Direct gets are not allowed: they answer with the stored message's own headers on a subject that the client chooses,
+    so any stored message would pass for a fact. A consumer delivers under the subject that a message was stored with,
+    and the other answers carry no headers. So no stream here needs `allow_direct`.
     """
     consumer = f"{API}.CONSUMER"
     return Rights(
@@ -327,21 +326,20 @@ def _stream_read(stream: str) -> Rights:
 
 
 def _stream_looked_up(stream: str) -> Rights:
-    """A stream's state, and single messages from its leader. Who writes facts has nothing delivered from where they
-    stand: a delivery has the subject and the headers of what was stored.
-    """
+    """Return the permissions to read a stream's state and single messages from its leader. A writer of facts gets no
+    deliveries: a delivery has the subject and the headers of the stored message."""
     return Rights(publish=(f"{API}.STREAM.INFO.{stream}", f"{API}.STREAM.MSG.GET.{stream}"))
 
 
 def _bucket(bucket: str, *, written: bool) -> Rights:
-    """A KV bucket: watching its keys, and single keys from the leader."""
+    """Return the permissions of a KV bucket: watch its keys, and get single keys from the leader."""
     stream = bucket_stream(bucket)
     rights = _stream_read(stream)
     return rights + Rights(publish=(f"$KV.{bucket}.>",)) if written else rights
 
 
 def _checkpoints(*, written: bool) -> Rights:
-    """The object store of checkpoints. The client purges an object's chunks when it replaces or deletes it."""
+    """Return the rights to the checkpoint store. Clients purge an object's chunks when they replace or delete it."""
     stream = store_stream(CHECKPOINTS_BUCKET)
     rights = _stream_looked_up(stream)
     if not written:
@@ -352,7 +350,7 @@ def _checkpoints(*, written: bool) -> Rights:
 
 
 def _reader_rights(clusters: Sequence[str]) -> Rights:
-    """Reading logs, and burying what is no fact."""
+    """Return the permissions to read logs, and to store dead letters."""
     rights = Rights(publish=("dead.>",)) + _checkpoints(written=False)
     for role in StreamRole:
         for log in logs_of(role, clusters):
@@ -361,7 +359,7 @@ def _reader_rights(clusters: Sequence[str]) -> Rights:
 
 
 def _monitor_rights(clusters: Sequence[str]) -> Rights:
-    """How full every stream is and how far its consumers are, for the metrics."""
+    """Return the permissions to read how full every stream is and how far its consumers are, for the metrics."""
     looked_at = (
         f"{API}.{verb}.{stream}" for stream in all_streams(clusters) for verb in ("STREAM.INFO", "CONSUMER.LIST")
     )
@@ -369,7 +367,7 @@ def _monitor_rights(clusters: Sequence[str]) -> Rights:
 
 
 def _bootstrap_rights(declared: Sequence[Declaration], clusters: Sequence[str], *, copies: bool) -> Rights:
-    """Making and correcting exactly the streams and buckets of this stack, and entering tokens."""
+    """Return the permissions to create and change exactly the streams and buckets of this stack, and to add tokens."""
     buckets = dict.fromkeys(
         (LEASES_BUCKET, TOKENS_BUCKET, *(b for d in declared for b in (*d.buckets, *d.buckets_written)))
     )
@@ -383,9 +381,9 @@ def _bootstrap_rights(declared: Sequence[Declaration], clusters: Sequence[str], 
 
 
 def _admin_tools_rights(clusters: Sequence[str]) -> Rights:
-    """Export (reads), import (writes facts as they were, so of every writer) and trim (purge of the logs alone).
+    """Return the permissions to export, import (facts of every writer) and trim logs.
 
-    An import lets a log's sources go and takes them up again where the archive ends, hence the update.
+    An import removes a log's sources, and adds them again at the end of the archive; therefore it may update streams.
     """
     rights = _reader_rights(clusters)
     for log in (FED_LOG, *map(cluster_log, clusters)):

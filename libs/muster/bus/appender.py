@@ -46,7 +46,7 @@ BATCH_COMMIT = "Nats-Batch-Commit"
 
 @dataclass(frozen=True, slots=True)
 class NewestFence:
-    """A fence as it stands in its log."""
+    """A fence as stored in its log."""
 
     seq: int
     fence: Fence
@@ -56,8 +56,8 @@ class NewestFence:
 async def newest_fence(client: Client, log: LogName, service: str) -> NewestFence | None:
     """Return the service's newest fence, from the stream's leader; None if there is none.
 
-    The broker guards appends by the sequence of whatever stands last on the fence's subject. A message there that is no
-    fence would let nobody know which term has begun, so it is refused by name and not guessed around.
+    The broker guards appends by the sequence of the last message on the fence's subject. If that message is not a
+    fence, the current term is unknown, so the message is reported by its sequence and no term is guessed.
     Raises FenceBrokenError, LogUnavailableError, ApiError.
     """
     subject = fence_subject(log, service)
@@ -153,7 +153,7 @@ class NatsAppender:
         await bury_refused(self._client, self._counters, self._writer, draft, detail)
 
     def _written(self, draft: Draft, fact_id: str) -> Outgoing:
-        """The draft as a message that the broker has room for. Raises FactRefusedError."""
+        """Return the draft as a message that the broker has room for. Raises FactRefusedError."""
         message, most = self._writer.write(draft, fact_id), self._client.max_payload
         if len(message.body) + HEADERS_BYTES_MAX > most:
             raise FactRefusedError(
@@ -189,7 +189,8 @@ class NatsAppender:
         self._fence_seq = newest.seq
 
     async def _append_batch(self, messages: Sequence[Outgoing], folded_seq: int, *, ordinal: int) -> Appended:
-        """One atomic batch. Fence records count from -1 downwards, so that they never share an index with a draft."""
+        """Append one atomic batch. Fence records count from -1 downwards, so that they never share an index with a
+        draft."""
         fence_seq, self._fence_seq = self._fence_seq, None
         assert fence_seq is not None
         record = Fence(term=self._term, folded_seq=folded_seq)
@@ -239,7 +240,7 @@ class NatsAppender:
             raise LogUnavailableError(f"{self._log.stream}: {type(error).__name__} while sending a batch") from error
 
     async def _resolve(self, error: ApiError, batch: Sequence[Outgoing]) -> Appended:
-        """What a refusal means. A duplicate is our own batch, stored by an attempt whose answer was lost - or not."""
+        """Map a refusal to its outcome. A duplicate may be our own batch, stored although its answer was lost."""
         if error.err_code == jsapi.DUPLICATE_IN_BATCH:
             stored = await self._stored(batch)
             if stored is not None:
@@ -257,7 +258,7 @@ class NatsAppender:
         raise error
 
     async def _stored(self, batch: Sequence[Outgoing]) -> Appended | None:
-        """Where the batch stands, if it does from the newest fence on: every id, every body, and no message more."""
+        """Return the position of the batch, if exactly its messages are stored from the newest fence on."""
         stream = self._log.stream
         fence = await jsapi.last_on_subject(self._client, stream, self._writer.fence_subject)
         if fence is None:

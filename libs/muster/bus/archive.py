@@ -1,4 +1,4 @@
-"""A log into a file, a file into an empty log, and forgetting the beginning of a log once it is archived.
+"""Export of a log into a file, import into an empty log, and trim of an archived log.
 
 The file's format and its checks are in `archive_file`.
 """
@@ -22,7 +22,7 @@ from muster.schemas.subjects import FENCE, LogName
 
 READ_MESSAGES = 1000
 STALL_S = 10.0
-"""An export gives up after so long without a message."""
+"""An export fails after this time without a message."""
 COMMIT_TIMEOUT_S = 10.0
 FENCE_RENEWAL_S = 3600.0
 FENCE_LIVE_S = 2 * FENCE_RENEWAL_S
@@ -151,7 +151,7 @@ async def _configure(connection: Client, info: jsapi.StreamInfo, sources: list[o
 
 
 def _resumed(source: object, taken: Mapping[str, int]) -> object:
-    """The source, going on after what was taken from it."""
+    """Return the source with its start after the messages that were already taken from it."""
     if not isinstance(source, dict) or source.get("name") not in taken:
         return source
     return {**source, "opt_start_seq": taken[source["name"]] + 1}
@@ -171,7 +171,7 @@ async def _store_all(connection: Client, messages: Iterator[ArchivedMessage], re
 
 
 async def _store(connection: Client, batch: list[ArchivedMessage]) -> int:
-    """One atomic batch, at the sequences that it had."""
+    """Store one atomic batch at its original sequences."""
     for index, message in enumerate(batch, 1):
         headers = message.restored_headers
         headers |= {"Nats-Batch-Id": f"import-{batch[0].seq}", "Nats-Batch-Sequence": str(index)}
@@ -229,7 +229,7 @@ async def _refuse_young(connection: Client, log: LogName, up_to_seq: int, keep_s
 
 
 async def _refuse_live_fences(connection: Client, log: LogName, up_to_seq: int, now: Instant) -> None:
-    """A leader whose fence is gone would be refused for ever: it expects a sequence that no subject has."""
+    """Refuse to purge a live leader's fence: its appends would fail forever, expecting a sequence that is gone."""
     pattern = f"muster.{log.scope}.*.{FENCE}"
     info = await jsapi.stream_info(connection, log.stream, subjects=pattern)
     for subject in info.state.subjects if info else ():

@@ -4,8 +4,8 @@ First line: {"format", "version", "stream"}. Then one line per message: {"seq", 
 "subject", "headers", "body" (text) or "body_base64"}. Last line: {"messages", "first_seq", "last_seq"}; a file without
 it was cut off.
 
-An archive may come from anybody, so a reader takes nothing from it that this log's broker could not have stored: only
-subjects of the log, no header that the broker acts on, no more bytes than the log may hold.
+Archives are untrusted input, so a reader accepts only what this log's broker could have stored: subjects of the log, no
+header that the broker acts on, no more bytes than the log may hold.
 """
 
 import base64
@@ -41,7 +41,7 @@ LINE_OVERHEAD_BYTES = 4096
 
 _BROKER_PREFIX = "nats-"
 _LEFT_OUT = ("nats-batch-", "nats-expected-", "nats-pending-", SOURCE_HEADER.lower())
-"""Headers that are not stored again: guards of the append that was, and what the broker alone says."""
+"""Headers that are not stored again: guards of the original append, and headers that only the broker writes."""
 _RESTORED = envelope.HEADER_MSG_ID.lower()
 _SUBJECT_TOKENS = re.compile(r"[^\s.*>\x00-\x1f\x7f-\x9f]+(\.[^\s.*>\x00-\x1f\x7f-\x9f]+)*")
 _HEADER_NAME = re.compile(r"[!-9;-~]+")
@@ -51,12 +51,12 @@ _Line_ = TypeVar("_Line_", bound="_Line")
 
 @dataclass(frozen=True, slots=True)
 class ArchiveLimits:
-    """How much of an archive is read."""
+    """Size limits for reading an archive."""
 
     message_bytes: int
     """Largest message: the broker's max_payload."""
     log_bytes: int
-    """All messages: the stream's max_bytes."""
+    """Maximum bytes of all messages: the stream's max_bytes."""
 
     @property
     def line_bytes(self) -> int:
@@ -65,12 +65,12 @@ class ArchiveLimits:
 
 
 READ_LIMITS = ArchiveLimits(message_bytes=2 * FACT_BYTES_MAX, log_bytes=64 * 1024**3)
-"""For archives that are read without a broker."""
+"""Limits for archives that are read without a broker."""
 
 
 @dataclass(frozen=True, slots=True)
 class Archived:
-    """What an archive holds. Sequences are 0 if it is empty."""
+    """Contents of an archive. Sequences are 0 if it is empty."""
 
     messages: int
     first_seq: int
@@ -88,7 +88,7 @@ class _Head(_Line):
 
 
 class ArchivedMessage(_Line):
-    """One message as it stood in its stream."""
+    """One message as stored in its stream."""
 
     seq: Annotated[int, Field(ge=1, le=SEQ_MAX)]
     time: Annotated[int, Field(ge=0)]

@@ -1,4 +1,4 @@
-"""From drafts to messages: which may share a batch, and how each is written. Pure; every log uses it."""
+"""Conversion of drafts to messages: the batches of a draft, and their encoding. Pure; every log uses it."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -38,7 +38,7 @@ class Outgoing:
 
     @property
     def id(self) -> str:
-        """The fact's id."""
+        """Return the fact's id."""
         return self.headers[envelope.HEADER_ID]
 
 
@@ -109,7 +109,7 @@ def _blocks(drafts: Sequence[Draft]) -> list[range]:
 
 
 def own_span(trace: str, fact_id: str) -> str:
-    """The job's traceparent with this fact's own span; what is no traceparent is left out."""
+    """Return the job's traceparent with this fact's own span; "" if it is not a valid traceparent."""
     if len(trace) != TRACEPARENT_LENGTH:
         return ""
     return f"{trace[: SPAN_DIGITS.start]}{ids.span_id(fact_id)}{trace[TRACE_FLAGS]}"
@@ -125,7 +125,7 @@ class Writer:
         self._rows: dict[tuple[str, str], FactType] = {}
 
     def row(self, draft: Draft) -> FactType:
-        """The draft's row in the table of facts; raises FactRefusedError if this service has none for it."""
+        """Return the draft's row in the table of facts. Raises FactRefusedError if this service has none for it."""
         row = self._rows.get((draft.kind, draft.name))
         if row is None:
             row = fact_type(self.log.role, self.service, draft.kind, draft.name)
@@ -147,7 +147,7 @@ class Writer:
         return row
 
     def write(self, draft: Draft, fact_id: str) -> Outgoing:
-        """The draft as a message. Raises FactRefusedError."""
+        """Return the draft as a message. Raises FactRefusedError."""
         row = self.row(draft)
         subject = self.subject(draft)
         headers = envelope.headers(
@@ -179,7 +179,7 @@ class Writer:
         )
 
     def fence(self, record: Fence, fact_id: str) -> Outgoing:
-        """The fence record that begins a batch."""
+        """Return the fence record that begins a batch."""
         row = fact_type(self.log.role, self.service, "log", FENCE)
         assert row is not None, "every service may write fences"
         headers = envelope.headers(row, id=fact_id, scope=self.log.scope, writer=self.service, causes=(), trace="")

@@ -1,8 +1,8 @@
 """Checkpoints: the union of every service's state facts after folding exactly one sequence of a log (DESIGN 5.3).
 
 A part is gzip-compressed JSON lines: a header {version, stream, seq, time_ns, service}, then one state fact a line. It
-stands in the object store `checkpoints` as `<stream>/<seq>/<service>`. A checkpoint counts once the pointer of its
-stream names it, and the pointer is moved, by compare-and-set, by whoever finds all parts there. Any core can fold a
+is stored in the object store `checkpoints` as `<stream>/<seq>/<service>`. A checkpoint is valid once the pointer of its
+stream names it; the first service that finds all parts moves the pointer, by compare-and-set. Any core can fold a
 checkpoint, also one that never ran: its parts are ordinary `state-recorded` facts.
 """
 
@@ -27,7 +27,7 @@ from muster.schemas.subjects import LogName
 VERSION = 1
 _COMPRESSION = 3  # most of the size for a fraction of the time
 _FOLD_ORDER = {kind: rank for rank, kind in enumerate(("cluster", "queue", "node", "device", "job"))}
-"""What others refer to comes first, so that a core finds a job's queue and nodes when it folds the job."""
+"""Referenced objects come first, so that a core finds a job's queue and nodes when it folds the job."""
 
 _logger = logging.getLogger(__name__)
 
@@ -57,7 +57,7 @@ class Pointer(Wire):
 
 @dataclass(frozen=True, slots=True)
 class Voidance:
-    """An operator let `service` skip the message at `seq`, and said so in the message at `said_at`."""
+    """An operator's permission for `service` to skip the message at `seq`, recorded in the message at `said_at`."""
 
     seq: int
     service: str
@@ -65,29 +65,29 @@ class Voidance:
 
     @classmethod
     def said_by(cls, fact: Fact) -> "Voidance | None":
-        """What a folded fact voids, None if it is of another name."""
+        """Return what a folded fact voids; None if it has another name."""
         if not isinstance(fact.payload, Voided):
             return None
         return cls(seq=fact.payload.seq, service=fact.payload.service, said_at=fact.seq)
 
 
 class CheckpointStore(Protocol):
-    """Where parts and pointers stand. Every call raises CheckpointUnavailableError if there was no answer."""
+    """Storage of parts and pointers. Every call raises CheckpointUnavailableError if there was no answer."""
 
     async def put_part(self, stream: str, seq: int, service: str, body: bytes) -> None:
         """Store one part; the same part again replaces it."""
         ...
 
     async def part(self, stream: str, seq: int, service: str) -> bytes | None:
-        """One part, None if it is not there."""
+        """Return one part, None if it is not stored."""
         ...
 
     async def has_part(self, stream: str, seq: int, service: str) -> bool:
-        """Whether a part is there."""
+        """Return whether a part is stored."""
         ...
 
     async def part_seqs(self, stream: str, service: str) -> tuple[int, ...]:
-        """Sequences of all parts of `service` that are there, whoever stored them and when."""
+        """Return the sequences of all stored parts of `service`, including those of earlier processes."""
         ...
 
     async def drop_part(self, stream: str, seq: int, service: str) -> None:
@@ -95,16 +95,16 @@ class CheckpointStore(Protocol):
         ...
 
     async def pointer(self, stream: str) -> tuple[Pointer, int]:
-        """The pointer and its revision; an empty one of revision 0 if there is none."""
+        """Return the pointer and its revision; an empty pointer with revision 0 if there is none."""
         ...
 
     async def move_pointer(self, stream: str, pointer: Pointer, *, revision: int) -> bool:
-        """Store the pointer if it still stands at `revision`; False if it does not."""
+        """Store the pointer if its revision is still `revision`; return whether it was."""
         ...
 
 
 def contributors(role: StreamRole) -> tuple[str, ...]:
-    """The services whose parts make a checkpoint of such a log: those that write state facts there."""
+    """Return the services whose parts make a checkpoint of such a log: those that write state facts to it."""
     return tuple(sorted({row.writer for row in STATE_TABLE if row.stream is role}))
 
 
@@ -117,7 +117,7 @@ class _Header(Wire):
 
 
 def encode_part(log: LogName, service: str, *, seq: int, time: Instant, drafts: Iterable[Draft]) -> bytes:
-    """The part of `service`, compressed. Takes time in proportion to the state: not on the event loop."""
+    """Return the compressed part of `service`. The time grows with the state: do not call it on the event loop."""
     header = _Header(version=VERSION, stream=log.stream, seq=seq, time_ns=time, service=service)
     lines = [header.model_dump_json(), *map(_line, drafts)]
     return gzip.compress("\n".join(lines).encode(), compresslevel=_COMPRESSION, mtime=0)
@@ -131,7 +131,7 @@ def _line(draft: Draft) -> str:
 
 
 def decode_part(log: LogName, service: str, *, seq: int, time: Instant, body: bytes) -> list[Fact]:
-    """The facts of a part, all at the checkpoint's sequence and time. Raises CheckpointError."""
+    """Return the facts of a part, all at the checkpoint's sequence and time. Raises CheckpointError."""
     try:
         first, *lines = gzip.decompress(body).decode().split("\n")
         header = _Header.model_validate_json(first)
@@ -180,13 +180,13 @@ class Checkpoints:
         self._contributors = contributors(log.role)
 
     def has_part_of(self, service: str) -> bool:
-        """Whether `service` writes state facts on this log."""
+        """Return whether `service` writes state facts to this log."""
         return service in self._contributors
 
     async def upload(self, service: str, *, seq: int, time: Instant, body: bytes) -> None:
-        """Store one part; if it was the last one missing, move the pointer and delete what is too old.
+        """Store one part; if it was the last missing part, move the pointer and delete what is too old.
 
-        Raises CheckpointUnavailableError: whoever uploads later still completes the checkpoint.
+        Raises CheckpointUnavailableError: a later upload still completes the checkpoint.
         """
         stream = self._log.stream
         await self._store.put_part(stream, seq, service, body)
@@ -197,15 +197,15 @@ class Checkpoints:
         await self._complete(Recorded(seq=seq, time_ns=time, services=self._contributors))
 
     async def newest(self) -> Recorded | None:
-        """The newest complete checkpoint: a log may be trimmed up to it. Raises CheckpointUnavailableError."""
+        """Return the newest complete checkpoint: a log may be trimmed up to it. Raises CheckpointUnavailableError."""
         pointer, _ = await self._store.pointer(self._log.stream)
         return pointer.checkpoints[0] if pointer.checkpoints else None
 
     async def recover(self, service: str, voided: Sequence[Voidance]) -> tuple[Recorded | None, list[Fact]]:
-        """The newest checkpoint that `service` may use, and its facts in the order in which to fold them.
+        """Return the newest checkpoint that `service` may use, and its facts in the order in which to fold them.
 
-        One that was made between a voided message and its voiding holds what the service shall skip; it is not used.
-        None: fold the log from its start. Raises CheckpointUnavailableError.
+        A checkpoint between a voided message and its voiding includes the message that the service must skip, so it is
+        not used. None: fold the log from its start. Raises CheckpointUnavailableError.
         """
         pointer, _ = await self._store.pointer(self._log.stream)
         for recorded in pointer.checkpoints:
@@ -228,9 +228,9 @@ class Checkpoints:
         return sorted(facts, key=lambda fact: _FOLD_ORDER.get(fact.kind, len(_FOLD_ORDER)))
 
     async def _drop_stranded(self, service: str) -> None:
-        """Delete own parts of checkpoints that a newer one overtook before all their parts were there.
+        """Delete own parts of checkpoints that a newer one overtook before all their parts were stored.
 
-        The store is asked, not remembered: whoever uploaded them may have been killed since.
+        The parts are listed from the store, since the process that uploaded them may have been killed.
         """
         stream = self._log.stream
         pointer, _ = await self._store.pointer(stream)
@@ -259,7 +259,7 @@ class Checkpoints:
 
 
 def read_pointer(body: bytes, *, stream: str) -> Pointer:
-    """A stored pointer. Raises CheckpointError if it is damaged or of another version."""
+    """Return a stored pointer. Raises CheckpointError if it is damaged or of another version."""
     try:
         pointer = Pointer.model_validate_json(body)
     except ValidationError as error:

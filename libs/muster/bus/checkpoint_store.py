@@ -20,7 +20,7 @@ from muster.bus.names import CHECKPOINTS_BUCKET, copied_checkpoints, store_strea
 from muster.bus.ports import ApiError, LogUnavailableError
 
 CHUNKS_MAX = 1 << 15
-"""Of one object: at 128 KiB each as much as the store may hold."""
+"""Maximum chunks of one object: at 128 KiB each as much as the store may hold."""
 META = f"$O.{CHECKPOINTS_BUCKET}.M.{{}}"  # where an object's description stands, its name encoded (ADR-20)
 STORE_TIMEOUT_S = 5.0
 _STREAM = store_stream(CHECKPOINTS_BUCKET)
@@ -34,7 +34,7 @@ T = TypeVar("T")
 
 
 class _Object(BaseModel):
-    """How an object store describes an object (ADR-20), as far as it is needed here."""
+    """Description of an object in an object store (ADR-20), with only the fields that are used here."""
 
     model_config = ConfigDict(frozen=True, extra="ignore")
 
@@ -45,7 +45,7 @@ class _Object(BaseModel):
 
 
 def meta_subject(name: str) -> str:
-    """Where the description of an object stands."""
+    """Return the subject of an object's description."""
     return META.format(base64.urlsafe_b64encode(name.encode()).decode())
 
 
@@ -177,13 +177,13 @@ class NatsCheckpoints:
 
 
 def pointer_in(body: bytes, *, stream: str) -> Pointer:
-    """The pointer in the description of its object. Raises CheckpointError if it is damaged or of another version."""
+    """Return the pointer in its object's description. Raises CheckpointError if it is damaged or of another version."""
     text = json.loads(body).get("metadata", {}).get(_POINTER_FIELD, "")
     return read_pointer(text.encode(), stream=stream)
 
 
 def part_name(stream: str, seq: int, service: str) -> str:
-    """Of a part's object."""
+    """Return the object name of a part."""
     return f"{stream}/{seq}/{service}"
 
 
@@ -192,7 +192,7 @@ def _pointer_name(stream: str) -> str:
 
 
 def pointer_subject(stream: str) -> str:
-    """Where the pointer of a log stands."""
+    """Return the subject of a log's pointer."""
     return meta_subject(_pointer_name(stream))
 
 
@@ -201,7 +201,7 @@ def _object_name(meta_subject: str) -> str:
 
 
 async def _answered(request: Awaitable[T]) -> T:
-    """Not-found errors pass; every other failure of the broker or the way to it is one to try again."""
+    """Raise CheckpointUnavailableError for every failure of the broker or the connection, except not-found errors."""
     try:
         return await request
     except nats.js.errors.NotFoundError:
@@ -211,7 +211,7 @@ async def _answered(request: Awaitable[T]) -> T:
 
 
 class CopiedCheckpoints:
-    """`CheckpointStore` of a copied log: a centre's copy of the cell's object store, which is only read here.
+    """Read-only `CheckpointStore` of a copied log: a center's copy of the cell's object store.
 
     The log's copy has its original's sequences, so a checkpoint of the original is one of the copy.
     """

@@ -38,7 +38,7 @@ class SystemTime:
 
 
 class Clock:
-    """What one shell knows of time."""
+    """Estimate of the broker's time by one shell."""
 
     def __init__(self, source: TimeSource | None = None) -> None:
         self._source = source or SystemTime()
@@ -47,15 +47,15 @@ class Clock:
         """What the own clock is ahead of the broker's; negative if behind. 0 until something was appended."""
 
     def monotonic_s(self) -> float:
-        """For durations and deadlines within this process."""
+        """Return the time for durations and deadlines within this process."""
         return self._source.monotonic_s()
 
     def wall(self) -> Instant:
-        """The own clock as it is; only to compare with the broker's."""
+        """Return the own clock uncorrected; only to compare it with the broker's."""
         return self._source.wall()
 
     def now(self, newest_folded: Instant) -> Instant:
-        """The moment at which to decide, given the newest broker time that was folded."""
+        """Return the time of a decision, given the newest broker time that was folded."""
         own = self._source.wall()
         if self.skew_s > SKEW_S_MAX:
             own = Instant(own - round(self.skew_s * NS_PER_S))
@@ -63,7 +63,7 @@ class Clock:
         return self._latest
 
     def saw_append(self, *, sent: Instant, answered: Instant, stamped: Instant) -> None:
-        """The broker stamped `stamped` on what was sent and answered at these own times: equal clocks say between."""
+        """Correct the offset by an append that the broker stamped `stamped`, between the own `sent` and `answered`."""
         if stamped < sent:
             self.skew_s = seconds_between(stamped, sent)
         elif stamped > answered:

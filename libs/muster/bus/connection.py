@@ -26,7 +26,7 @@ _VIOLATION = re.compile(r'permissions violation for publish to "([^"]*)"', re.IG
 
 
 class RefusedSubjects:
-    """What a broker refused to take since the last `forget`. Letter case is lost on the way from the client."""
+    """Subjects that a broker refused since the last `forget`. The client reports them in lower case."""
 
     def __init__(self) -> None:
         self._subjects: deque[str] = deque(maxlen=REFUSED_MAX)
@@ -59,7 +59,7 @@ class RefusedSubjects:
 
 
 class WatchingClient(Client):
-    """A connection that remembers what the broker does not take from it; give `refused.saw` its errors."""
+    """A connection that remembers the subjects that the broker refused; pass its errors to `refused.saw`."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -71,11 +71,11 @@ OnClosed = Callable[[str], None]
 
 
 class CredentialsError(Exception):
-    """There are no credentials for a user that this process connects as."""
+    """The process has no credentials for a user that it connects as."""
 
 
 def credentials(settings: Settings, user: str) -> Path:
-    """The credentials file of a user. Raises CredentialsError."""
+    """Return the credentials file of a user. Raises CredentialsError."""
     path = settings.credentials_dir / f"{user}.creds"
     if not path.is_file():
         raise CredentialsError(f"{path}: there are no credentials for user {user!r}; `muster up` makes them")
@@ -83,7 +83,7 @@ def credentials(settings: Settings, user: str) -> Path:
 
 
 async def connect(settings: Settings, user: str, *, on_closed: OnClosed) -> Client:
-    """A connected client of `user`. Raises CredentialsError; waits for ever while the broker is away."""
+    """Return a connected client of `user`; waits without limit while the broker is away. Raises CredentialsError."""
     client, tell = WatchingClient(), teller(user)
 
     async def told(error: Exception) -> None:
@@ -109,9 +109,9 @@ async def connect(settings: Settings, user: str, *, on_closed: OnClosed) -> Clie
 
 
 async def connect_once(settings: Settings, user: str) -> Client:
-    """A connection for one errand, which ends with the broker's. Whoever waits for an answer gets what goes wrong.
+    """Return a connection for one operation, without reconnecting; errors are raised to the caller.
 
-    Raises CredentialsError, and OSError or nats.errors.Error where nobody answers.
+    Raises CredentialsError, and OSError or nats.errors.Error if no broker answers.
     """
     return await nats.connect(
         settings.nats_url,
@@ -125,11 +125,11 @@ async def connect_once(settings: Settings, user: str) -> Client:
 
 
 async def _raised_anyway(_: Exception) -> None:
-    """Whoever waits is told; the client's own log line would only repeat it."""
+    """Ignore an error that is raised to the caller too; the client's own log line would only repeat it."""
 
 
 def teller(user: str) -> Callable[[Exception], Awaitable[None]]:
-    """What to do with errors that no caller sees: permission violations, slow consumers, lost connections."""
+    """Return the handler of errors that no caller sees: permission violations, slow consumers, lost connections."""
 
     async def tell(error: Exception) -> None:
         _logger.warning("connection of %s: %s: %s", user, type(error).__name__, error)
@@ -138,7 +138,7 @@ def teller(user: str) -> Callable[[Exception], Awaitable[None]]:
 
 
 def closer(user: str, on_closed: OnClosed) -> Callable[[], Awaitable[None]]:
-    """What to do when a connection is closed."""
+    """Return the handler of a closed connection."""
 
     async def closed() -> None:
         on_closed(user)

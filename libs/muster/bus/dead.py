@@ -33,15 +33,15 @@ _logger = logging.getLogger(__name__)
 
 
 class DeadLetters(Protocol):
-    """Where readers bury."""
+    """Destination of messages that readers cannot decode."""
 
     async def bury(self, stream: str, dead: Dead, fields: Mapping[str, str] | None, body: bytes) -> None:
-        """Store the entry unless it stands already. Raises LogUnavailableError."""
+        """Store the entry unless it exists. Raises LogUnavailableError."""
         ...
 
 
 def letter(stream: str, dead: Dead, fields: Mapping[str, str] | None, body: bytes) -> Outgoing:
-    """The entry: what is wrong and where it stands as headers, the original body, cut to BODY_BYTES_MAX."""
+    """Return the entry: the problem and the position as headers, and the original body, cut to BODY_BYTES_MAX."""
     original = json.dumps({str(name): value for name, value in (fields or {}).items()})
     headers = {
         HEADER_MSG_ID: f"{stream}-{dead.seq}",
@@ -55,7 +55,7 @@ def letter(stream: str, dead: Dead, fields: Mapping[str, str] | None, body: byte
 
 
 def refused_letter(writer: Writer, draft: Draft, detail: str) -> Outgoing:
-    """The entry of a draft that the log refuses; one for each subject, whatever the body is."""
+    """Return the entry of a draft that the log refuses; one for each subject, independent of the body."""
     subject, stream = writer.subject(draft), writer.log.stream
     key = request_fact_id("refused", stream, subject)
     headers = {
@@ -73,7 +73,7 @@ def _one_line(text: str) -> str:
 
 
 async def bury_refused(client: Client, counters: LogCounters, writer: Writer, draft: Draft, detail: str) -> None:
-    """Store the entry of a refused draft unless it stands already. Raises LogUnavailableError."""
+    """Store the entry of a refused draft unless it exists. Raises LogUnavailableError."""
     stored = await publish(client, refused_letter(writer, draft, detail), expect_new=True)
     if stored.outcome is Outcome.UNAVAILABLE:
         raise LogUnavailableError(stored.detail)
@@ -90,7 +90,7 @@ class NatsDeadLetters:
         self._counters = counters
 
     async def bury(self, stream: str, dead: Dead, fields: Mapping[str, str] | None, body: bytes) -> None:
-        """Store the entry unless it stands already. A full DEAD is counted and told: the log itself goes on."""
+        """Store the entry unless it exists. A full DEAD stream is counted and logged; reading continues."""
         stored = await publish(self._client, letter(stream, dead, fields, body), expect_new=True)
         match stored.outcome:
             case Outcome.UNAVAILABLE:

@@ -1,4 +1,4 @@
-"""What a service says of itself; its NATS rights and AsyncAPI document derive from this and the table of facts."""
+"""The declaration of a service; its NATS rights and AsyncAPI document derive from it and the table of facts."""
 
 from dataclasses import dataclass, field
 
@@ -8,7 +8,7 @@ from muster.schemas.registry import FactType, StreamRole
 
 @dataclass(frozen=True, slots=True)
 class QueryType:
-    """A question that a service answers on `query.<cluster>.<service>.<name>`."""
+    """A query that a service answers on `query.<cluster>.<service>.<name>`."""
 
     name: str
     request: type[Wire]
@@ -17,14 +17,14 @@ class QueryType:
 
 @dataclass(frozen=True, slots=True)
 class Declaration:
-    """One service. What it writes to logs stands in the table of facts (`registry.written_by`), nowhere else.
+    """One service. The facts that it writes are in the table of facts (`registry.written_by`), not here.
 
-    folds: the logs that its cores fold. queries: the questions that it answers. publishes: subject templates outside
-    the logs, with `{cluster}` and `*` ("telemetry.{cluster}.*"). subscribes: the same for what it listens to, without
+    folds: the logs that its cores fold. queries: the queries that it answers. publishes: subject templates outside the
+    logs, with `{cluster}` and `*` ("telemetry.{cluster}.*"). subscribes: the same for its subscriptions without
     JetStream. reads: streams outside the logs that it reads ("LOGS_{cluster}"). consumes: logs on which it keeps
-    durable consumers with acknowledgements, as a follower that is no fold does; consumed: the facts that it takes
-    there, for the documents. buckets: KV buckets that it uses beside the leases, read-only unless in `buckets_written`.
-    withholds: it may append `withhold-requested` and `withhold-withdrawn` for a node or device.
+    durable consumers with acknowledgements, without folding; consumed: the facts that it takes there, for the
+    documents. buckets: KV buckets that it uses beside the leases, read-only unless in `buckets_written`. withholds: it
+    may append `withhold-requested` and `withhold-withdrawn` for a node or device.
     """
 
     service: str

@@ -1,7 +1,7 @@
-"""From a stored message to a fact, or to why it is none. Pure, and fast: every service folds through here.
+"""Decoder of stored messages into facts, or the reason why they are dead. Pure, and fast: every service uses it.
 
-A name that nobody knows is skipped (an older reader survives a newer writer). A known name from the wrong writer,
-without its envelope, or with a body that does not parse is dead.
+An unknown name is skipped (an older reader survives a newer writer). A known name from the wrong writer, without its
+envelope, or with a body that does not parse is dead.
 """
 
 from collections.abc import Callable, Mapping
@@ -22,7 +22,7 @@ _ROUTES_MAX = 10_000  # rows of the table times writers; more can only be an att
 
 @dataclass(frozen=True, slots=True)
 class Skipped:
-    """A message that this reader does not know: no error, only counted."""
+    """A message of an unknown name: not an error, only counted."""
 
     seq: int
     time: Instant
@@ -31,7 +31,7 @@ class Skipped:
 
 @dataclass(frozen=True, slots=True)
 class Dead:
-    """A message that claims to be a known fact and is not. error: what is wrong with it."""
+    """A message with the name of a known fact that is invalid. error: the reason."""
 
     seq: int
     time: Instant
@@ -41,7 +41,7 @@ class Dead:
 
 @dataclass(frozen=True, slots=True)
 class Position:
-    """What the reply subject of a delivered message says. consumer_seq counts deliveries without holes.
+    """Contents of a delivered message's reply subject. consumer_seq counts deliveries without holes.
 
     pending: messages in the stream that were not yet delivered.
     """
@@ -69,7 +69,7 @@ def position(reply: str) -> Position | None:
 
 @dataclass(frozen=True, slots=True)
 class _Route:
-    """What all messages with the same cluster, writer, kind and name share. parse: None if wrong or unknown."""
+    """Data shared by all messages of the same cluster, writer, kind and name. parse: None if wrong or unknown."""
 
     parse: Callable[[bytes], FactBody] | None
     ce_type: str
@@ -87,7 +87,7 @@ class Decoder:
     def decode(
         self, subject: str, fields: Mapping[str, str] | None, body: bytes, *, seq: int, time: Instant
     ) -> Fact | Skipped | Dead:
-        """The fact that the message is, or why it is none. fields: its headers. seq, time: the broker's."""
+        """Return the fact in a message, or why it is none. fields: its headers. seq, time: the broker's."""
         parsed = parse_subject(self._log, subject)
         if parsed is None:
             return Skipped(seq, time, subject)
@@ -127,7 +127,7 @@ class Decoder:
 
 
 def _sources(log: LogName, *, cluster: str, writer: str) -> tuple[str, ...]:
-    """Who may have written it: a fact that a stream took from another one keeps the source it was written with."""
+    """Return the possible writers; a fact that a stream took from another one keeps its original source."""
     match log.role:
         case StreamRole.FED:
             return (envelope.source("fed", writer),)
@@ -141,7 +141,7 @@ def _sources(log: LogName, *, cluster: str, writer: str) -> tuple[str, ...]:
 
 @dataclass(frozen=True, slots=True)
 class StoredMessage:
-    """A message as it stands in a stream."""
+    """A message as stored in a stream."""
 
     subject: str
     seq: int
@@ -152,10 +152,9 @@ class StoredMessage:
 
 
 def read_stored(log: LogName, message: StoredMessage) -> Fact | Skipped | Dead:
-    """Return the fact that a stored message of `log` is, or why it is none.
+    """Return the fact in a stored message of `log`, or why it is none.
 
-    Whoever looks up one message must believe no more than a fold does: the broker itself can have stored something
-    there.
+    A look-up of one message checks as much as a fold does, since the broker can have stored any answer there.
     """
     decoder = Decoder(log)
     return decoder.decode(message.subject, message.headers, message.body, seq=message.seq, time=message.time)

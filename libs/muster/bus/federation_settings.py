@@ -35,8 +35,8 @@ class MemberSettings(_Section):
     """One cluster of the federation.
 
     name: as in its own settings; also its JetStream domain. lost_after_s: None: as for all clusters. teams: for a
-    centre, the team of the objects of each namespace of this cluster; objects of a namespace without an entry
-    become no jobs. It must equal `kubernetes.teams` in the cell's settings.
+    center, the team of the objects of each namespace of this cluster; objects of a namespace without an entry become no
+    jobs. It must equal `kubernetes.teams` in the cell's settings.
     """
 
     name: Name
@@ -45,10 +45,10 @@ class MemberSettings(_Section):
 
 
 class CentreSettings(_Section):
-    """How a cell's broker joins the centre's.
+    """Connection of a cell's broker to the center's.
 
-    url: address for leaf nodes of the centre's broker: `tls://HOST:7422`, or `nats-leaf://HOST:7422` within one
-    network. credentials: the file that the centre created for this cell, `cell-NAME/centre.creds`.
+    url: address for leaf nodes of the center's broker: `tls://HOST:7422`, or `nats-leaf://HOST:7422` within one
+    network. credentials: the file that the center created for this cell, `cell-NAME/centre.creds`.
     """
 
     url: Annotated[str, Field(pattern=r"^(tls|nats-leaf|wss?)://[^/]+")]
@@ -56,14 +56,13 @@ class CentreSettings(_Section):
 
 
 class FederationSettings(_Section):
-    """clusters: all members, in the order in which they are preferred; none: the one cluster of this stack.
-    lost_after_s: a cluster that is silent for so long is given up, and its jobs go elsewhere; 0: never. margin_s:
-    jobs end there so long before, and go elsewhere so long after: it covers the grace of the jobs that are ended,
-    and what clocks differ in rate. heartbeat_s: between two signs of life of a cluster that may be given up.
-    centre: of a cell that runs apart, its way to the federation. copies_keep_s: a centre forgets facts of its
-    copies of clusters' logs that are older and stand before the cluster's older checkpoint; 0: never. policy:
-    where jobs go until somebody changes it (`muster routes set`).
-    """
+    """clusters: all members, in order of preference; none: the one cluster of this stack. lost_after_s: time without
+    contact after which a cluster is given up and its jobs are rerouted; 0: never. margin_s: jobs end there this time
+    before, and are rerouted this time after: it covers the grace of the ended jobs and differences of the clock rates.
+    heartbeat_s: interval between heartbeats of a cluster that may be given up. centre: of a cell that runs apart, its
+    connection to the federation. copies_keep_s: a center purges facts of its copies of clusters' logs that are older
+    and before the cluster's older checkpoint; 0: never. policy: initial routing policy, until it is changed (`muster
+    routes set`)."""
 
     clusters: Annotated[tuple[MemberSettings, ...], Field(max_length=CLUSTERS_MAX)] = ()
     lost_after_s: Annotated[float, Field(ge=0)] = 0.0

@@ -25,7 +25,7 @@ BUFFER_MESSAGES_MAX = 2000
 PULL_BYTES_MAX = 8 * 1024 * 1024
 PULL_EXPIRES_S = 30.0
 INACTIVE_S = 60.0
-"""The broker forgets a consumer that asked for nothing so long."""
+"""The broker deletes a consumer without requests after this time."""
 API_TIMEOUT_S = 2.0
 STATUS = "Status"
 PENDING_MESSAGES = "Nats-Pending-Messages"
@@ -35,7 +35,7 @@ ENDED = frozenset({"408", "409", "404"})
 
 @dataclass(frozen=True, slots=True)
 class Delivered:
-    """A message and where it stands."""
+    """A message and its position."""
 
     message: Msg
     at: Position
@@ -111,7 +111,7 @@ class Feed:
             )
 
     async def _take_in(self, message: Msg) -> None:
-        """A delivered message, or the server's word on a pull request."""
+        """Take in a delivered message, or the server's status of a pull request."""
         at = position(message.reply)
         if at is None:
             self._heed_status(message.headers or {})
@@ -150,7 +150,7 @@ class Feed:
         await self._client.publish(subject, json.dumps(request).encode(), reply=self._inbox)
 
     async def wait(self, timeout_s: float) -> bool:
-        """Until something came in (True) or the time is over. Buffered messages count as something."""
+        """Wait for a message (True) or the end of the time (False). Buffered messages count."""
         if self.buffer or self.broken:
             return True
         self._wake.clear()

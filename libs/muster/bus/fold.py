@@ -38,7 +38,7 @@ class Folder:
         self.last_seq = 0
         self.newest = Instant(0)
         self.term = 0
-        """Of the service's newest fence or `term-started` folded; `fence_seq`, `fence_time`: where and when."""
+        """Term of the newest folded fence or `term-started`; `fence_seq`, `fence_time`: its place and time."""
         self.fence_seq = 0
         self.fence_time = Instant(0)
         self.must_recover = False
@@ -72,7 +72,7 @@ class Folder:
             self.newest = batch.time
 
     def given(self, batch: Batch) -> list[Fact]:
-        """The facts of a batch that the core was given, less requests for checkpoints: what a sink sees."""
+        """Return the facts of a batch for a sink: those that the core got, without requests for checkpoints."""
         skipped = self._skipped
         return [fact for fact in batch.facts if fact.kind != CONTROL_KIND and fact.seq not in skipped]
 

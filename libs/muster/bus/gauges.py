@@ -1,4 +1,4 @@
-"""What metrics of services are made of: gauges of a leader, and labels whose number is bounded."""
+"""Helpers for metrics of services: gauges of a leader, and labels of a bounded number."""
 
 from collections.abc import Callable
 
@@ -8,9 +8,9 @@ OTHER = "other"
 
 
 class LeaderGauges:
-    """The samples that one term of a service shows. Every gauge has labels; another term may show the same ones.
+    """Samples of one term of a service. Every gauge has labels; another term may show the same ones.
 
-    They are taken off the page when the term is over: a follower's would be stale.
+    They are removed at the end of the term: a follower's would be stale.
     """
 
     def __init__(self) -> None:
@@ -21,11 +21,11 @@ class LeaderGauges:
         self._sample(gauge, labels).set(value)
 
     def show_computed(self, gauge: Gauge, value: Callable[[], float], *labels: str) -> None:
-        """One sample that is computed when somebody looks, in the thread of the metrics page."""
+        """Show a sample that is computed at each scrape, in the thread of the metrics page."""
         self._sample(gauge, labels).set_function(value)
 
     def hide(self) -> None:
-        """The term is over."""
+        """Remove the samples at the end of the term."""
         for gauge, labels in self._shown:
             gauge.remove(*labels)
         self._shown.clear()
@@ -39,9 +39,9 @@ class LeaderGauges:
 
 
 class BoundedLabels:
-    """Names of people's making as labels: the first that came are shown by themselves, the rest as `other`.
+    """Labels for names that users choose: the first names are shown, all others as `other`.
 
-    A name keeps its label for as long as this lives.
+    A name keeps its label as long as this object lives.
     """
 
     def __init__(self, names_max: int) -> None:
@@ -50,7 +50,7 @@ class BoundedLabels:
         self._known: set[str] = set()
 
     def of(self, name: str) -> str:
-        """The label of a name."""
+        """Return the label of a name."""
         if name in self._known:
             return name
         if len(self._known) >= self._names_max:

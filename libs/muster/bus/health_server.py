@@ -1,6 +1,4 @@
-"""The HTTP server of a process: /metrics for Prometheus, /healthz for whoever supervises it, /readyz for whoever
-counts on it.
-"""
+"""HTTP server of a process: /metrics for Prometheus, /healthz for liveness, /readyz for readiness."""
 
 import json
 import threading
@@ -22,7 +20,7 @@ Health = Callable[[], tuple[bool, dict[str, object]]]
 
 
 class HealthServer:
-    """The HTTP server, in a thread of its own so that a busy event loop still answers."""
+    """The HTTP server, in its own thread so that a busy event loop does not delay it."""
 
     def __init__(self, host: str, port: int, health: Health, *, ready: Health) -> None:
         """Raises OSError if the port is taken."""
@@ -54,7 +52,7 @@ class HealthServer:
 
 
 class _Threads(ThreadingMixIn, WSGIServer):
-    """Who connects and says nothing keeps only its own thread waiting, and that not for long."""
+    """Server with one thread per connection and a timeout, so that a silent client delays no other client."""
 
     daemon_threads = True
     block_on_close = False
@@ -64,9 +62,9 @@ class _Quiet(WSGIRequestHandler):
     timeout = SILENCE_S_MAX
 
     def handle(self) -> None:
-        """One request; a caller that went away or says nothing is no error of ours."""
+        """Handle one request; a client that disconnects or sends nothing is not an error."""
         with suppress(OSError):
             super().handle()
 
     def log_message(self, format: str, *args: object) -> None:  # noqa: A002 - the base class's name
-        """One line per scrape helps nobody."""
+        """Suppress the log line of each scrape."""

@@ -1,4 +1,4 @@
-"""Runs a process that hosts services: from its settings until a signal, and what its exit code then says."""
+"""Runs a process that hosts services: from its settings until a signal, with its exit code."""
 
 import asyncio
 import gc
@@ -22,7 +22,7 @@ from muster.bus.settings import Settings, load_settings
 from muster.bus.shell import UnrecoverableError
 from muster.bus.tracing import sends
 
-EXIT_POISONED = 70  # sysexits(3) EX_SOFTWARE: the only service stands still at a fact; somebody must look
+EXIT_POISONED = 70  # sysexits(3) EX_SOFTWARE: the only service halted at a fact; an operator must act
 COLLECTOR_THRESHOLDS = (YOUNG_OBJECTS, 10, 2)  # a full collection after about a million
 EXIT_DISCONNECTED = 69  # EX_UNAVAILABLE: a connection to the bus was closed for good
 
@@ -98,11 +98,11 @@ async def run(
 
 @contextmanager
 def _signals(stop: asyncio.Event) -> Iterator[None]:
-    """SIGTERM and SIGINT set `stop`, where this is the main thread's loop."""
+    """Let SIGTERM and SIGINT set `stop`, if this is the main thread's loop."""
     loop = asyncio.get_running_loop()
     handled = []
     for number in (signal.SIGTERM, signal.SIGINT):
-        with suppress(RuntimeError, ValueError):  # not in the main thread: whoever runs us stops us
+        with suppress(RuntimeError, ValueError):  # not in the main thread: the caller stops us
             loop.add_signal_handler(number, stop.set)
             handled.append(number)
     try:

@@ -21,7 +21,7 @@ from muster.core.instant import NS_PER_S, Instant
 
 REQUEST_TIMEOUT_S = 5.0
 WATCH_S = 0.5
-"""Requests that may take longer look so often whether the connection still stands."""
+"""Interval between checks of the connection during long requests."""
 
 NO_MESSAGE = 10037
 NO_CONSUMER = 10014
@@ -32,7 +32,7 @@ STORAGE_ERRORS = frozenset({10023, 10028, 10047, 10077, 10122})
 """Insufficient resources; memory or storage exceeded; store failed (`maximum bytes exceeded`); account's bytes."""
 
 MESSAGE_TOO_LARGE = frozenset({10054, 10097})
-"""The body, or the headers, are larger than the stream takes: the same message is refused whenever it is sent."""
+"""The body or the headers exceed the stream's limit: the same message is always refused."""
 
 BATCH_LOST = frozenset({10176, 10211})
 """Incomplete (the server lost its beginning), or too many batches at once: nothing was stored."""
@@ -55,7 +55,7 @@ class _Failure(_Reply):
 
 
 class StreamState(_Reply):
-    """How much a stream holds. first_seq is last_seq + 1 if it is empty."""
+    """Contents of a stream. first_seq is last_seq + 1 if it is empty."""
 
     messages: int
     bytes: int
@@ -65,7 +65,7 @@ class StreamState(_Reply):
 
 
 class SourceState(_Reply):
-    """What a stream has yet to take from another one; lag is what the server saw last."""
+    """Progress of a source; lag is the number of messages not yet taken, as the server saw it last."""
 
     name: str
     lag: int = 0
@@ -85,7 +85,7 @@ class _Position(_Reply):
 
 
 class ConsumerInfo(_Reply):
-    """What the server delivered to a consumer."""
+    """Delivery state of a consumer."""
 
     name: str
     delivered: _Position
@@ -93,15 +93,15 @@ class ConsumerInfo(_Reply):
 
 
 class ConsumerConfig(_Reply):
-    """Of a consumer. durable_name: "" of one that goes with its reader."""
+    """Configuration of a consumer. durable_name: "" for a consumer that ends with its reader."""
 
     durable_name: str = ""
 
 
 class ConsumerState(_Reply):
-    """A consumer as the list of a stream's consumers tells it: what waits for it, and for its acknowledgement.
+    """A consumer in the list of a stream's consumers, with its numbers of pending and unacknowledged messages.
 
-    ack_floor: all up to there is acknowledged.
+    ack_floor: all messages up to it are acknowledged.
     """
 
     name: str
@@ -146,9 +146,9 @@ async def ask(
     timeout_s: float = REQUEST_TIMEOUT_S,
     stop: "asyncio.Future[None] | None" = None,
 ) -> Msg:
-    """One request; raises LogUnavailableError if no answer came in time, nobody listens, or the connection broke.
+    """Send one request. Raises LogUnavailableError without an answer in time, a responder, or a connection.
 
-    stop: once it is done no answer is waited for any longer.
+    stop: ends the wait for an answer once it is done.
     """
     if not client.is_connected:
         raise LogUnavailableError(f"{subject}: not connected to the bus")
@@ -156,13 +156,13 @@ async def ask(
     try:
         return await (_watched(client, request, stop) if timeout_s > WATCH_S else request)
     except nats.errors.NoRespondersError as error:
-        raise LogUnavailableError(f"{subject}: nobody answers there") from error
+        raise LogUnavailableError(f"{subject}: no responder") from error
     except (nats.errors.Error, OSError) as error:
         raise LogUnavailableError(f"{subject}: {type(error).__name__}, no answer within {timeout_s:g} s") from error
 
 
 async def _watched(client: Client, request: Coroutine[None, None, Msg], stop: "asyncio.Future[None] | None") -> Msg:
-    """The answer, or ConnectionClosedError once the connection broke: nats-py would wait out the time for nothing."""
+    """Return the answer. Raises ConnectionClosedError once the connection broke: nats-py would wait for the timeout."""
     reconnects = client.stats["reconnects"]
     answer = asyncio.ensure_future(request)
     ends: set[asyncio.Future[object]] = {answer} if stop is None else {answer, stop}  # type: ignore[arg-type]
@@ -179,7 +179,7 @@ async def _watched(client: Client, request: Coroutine[None, None, Msg], stop: "a
 
 
 def check(body: bytes) -> bytes:
-    """The answer itself; raises ApiError if it says that the request was refused, LogUnavailableError if not now."""
+    """Return the answer. Raises ApiError if the request was refused, LogUnavailableError for a temporary failure."""
     if b'"error"' in body:
         failure = _Failure.model_validate_json(body).error
         if failure is not None and failure.err_code in _NOT_READY:
@@ -198,7 +198,7 @@ async def call(
 
 
 async def stream_info(client: Client, stream: str, *, subjects: str = "") -> StreamInfo | None:
-    """The stream, or None if there is none of that name. subjects: also count messages per subject that matches."""
+    """Return the stream, or None if it does not exist. subjects: also count messages per matching subject."""
     request = {"subjects_filter": subjects} if subjects else None
     try:
         return StreamInfo.model_validate_json(await call(client, f"STREAM.INFO.{stream}", request))
@@ -209,7 +209,7 @@ async def stream_info(client: Client, stream: str, *, subjects: str = "") -> Str
 
 
 async def consumers(client: Client, stream: str) -> tuple[ConsumerState, ...]:
-    """The consumers of a stream, one page of the list. Raises ApiError, LogUnavailableError."""
+    """Return the consumers of a stream, one page of the list. Raises ApiError, LogUnavailableError."""
     body = await call(client, f"CONSUMER.LIST.{stream}", {"offset": 0})
     return _ConsumerList.model_validate_json(body).consumers or ()
 
@@ -217,12 +217,12 @@ async def consumers(client: Client, stream: str) -> tuple[ConsumerState, ...]:
 async def last_on_subject(
     client: Client, stream: str, subject: str, *, timeout_s: float = REQUEST_TIMEOUT_S
 ) -> StoredMessage | None:
-    """Newest message on one subject, from the stream's leader (so it sees every write that was acknowledged)."""
+    """Return the newest message on one subject, from the stream's leader (so it includes every acknowledged write)."""
     return await _message(client, stream, {"last_by_subj": subject}, timeout_s)
 
 
 async def next_on_subject(client: Client, stream: str, subject: str, *, after_seq: int) -> StoredMessage | None:
-    """The first message on one subject after that sequence, from the stream's leader."""
+    """Return the first message on one subject after that sequence, from the stream's leader."""
     which = {"seq": after_seq + 1, "next_by_subj": subject}
     return await _message(client, stream, which, REQUEST_TIMEOUT_S)
 
@@ -230,7 +230,7 @@ async def next_on_subject(client: Client, stream: str, subject: str, *, after_se
 async def message_at(
     client: Client, stream: str, seq: int, *, timeout_s: float = REQUEST_TIMEOUT_S
 ) -> StoredMessage | None:
-    """The message with that sequence, from the stream's leader; None if it is not (or no longer) there."""
+    """Return the message with that sequence, from the stream's leader; None if it does not exist (any longer)."""
     return await _message(client, stream, {"seq": seq}, timeout_s)
 
 
@@ -252,14 +252,14 @@ async def _message(client: Client, stream: str, which: Mapping[str, object], tim
 
 
 def header_fields(block: bytes) -> dict[str, str]:
-    """A NATS header block (`NATS/1.0` and `Name: value` lines) as a mapping."""
+    """Parse a NATS header block (`NATS/1.0` and `Name: value` lines) into a mapping."""
     lines = block.decode(errors="replace").split("\r\n")[1:]
     pairs = (line.partition(":") for line in lines if line)
     return {name.strip(): value.strip() for name, _, value in pairs}
 
 
 def instant_of(stamp: str) -> Instant:
-    """RFC 3339 with up to nine decimals, in UTC, to the nanosecond (datetime alone knows microseconds)."""
+    """Parse an RFC 3339 time with up to nine decimals, in UTC, to the nanosecond (datetime supports microseconds)."""
     whole, _, fraction = stamp.removesuffix("Z").partition(".")
     seconds = int(datetime.fromisoformat(f"{whole}+00:00").timestamp())
     return Instant(seconds * NS_PER_S + int(fraction.ljust(9, "0") or "0"))

@@ -1,7 +1,7 @@
-"""NATS JWTs (version 2): what an account or a user may do, signed by who may say so. Pure: keys, times are arguments.
+"""NATS JWTs (version 2): signed permissions of accounts and users. Pure: keys and times are arguments.
 
-A token is `<header>.<claims>.<signature>`, each part base64url without padding; the signature (Ed25519, by the
-issuer's nkey) covers the first two parts. nats-server in operator mode checks the chain operator, account, user.
+A token is `<header>.<claims>.<signature>`, each part base64url without padding; the signature (Ed25519, by the issuer's
+nkey) covers the first two parts. nats-server in operator mode checks the chain operator, account, user.
 """
 
 import base64
@@ -39,21 +39,21 @@ class Key:
     public: str
 
     def __repr__(self) -> str:
-        """Without the seed, so that no log line or traceback shows it."""
+        """Return the key without its seed, so that no log line or traceback shows it."""
         return f"Key({self.public})"
 
     def sign(self, message: bytes) -> bytes:
-        """Ed25519 signature, 64 bytes."""
+        """Return the Ed25519 signature, 64 bytes."""
         return cast("bytes", nkeys.from_seed(self.seed.encode()).sign(message))
 
 
 def key_of_seed(seed: str) -> Key:
-    """The key pair of an encoded seed. Raises nkeys.NkeysError if it is none."""
+    """Return the key pair of an encoded seed. Raises nkeys.NkeysError if it is not a seed."""
     return Key(seed, cast("bytes", nkeys.from_seed(seed.encode()).public_key).rstrip(b"=").decode())
 
 
 def new_key(prefix: int, entropy: bytes) -> Key:
-    """A key pair from 32 random bytes. prefix: PREFIX_OPERATOR, PREFIX_ACCOUNT or PREFIX_USER."""
+    """Return a key pair from 32 random bytes. prefix: PREFIX_OPERATOR, PREFIX_ACCOUNT or PREFIX_USER."""
     return key_of_seed(cast("bytes", nkeys.encode_seed(entropy, prefix)).decode())
 
 
@@ -66,7 +66,7 @@ def _dump(value: Json) -> bytes:
 
 
 def sign_claims(claims: Json, issuer: Key) -> str:
-    """The token of `claims`; `jti` is their hash, so the same claims make the same token."""
+    """Return the token of `claims`; `jti` is their hash, so the same claims make the same token."""
     jti = base64.b32encode(hashlib.sha256(_dump(claims)).digest()).rstrip(b"=").decode()
     header = _part(_dump({"typ": "JWT", "alg": "ed25519-nkey"}))
     body = _part(_dump({**claims, "jti": jti}))
@@ -74,13 +74,13 @@ def sign_claims(claims: Json, issuer: Key) -> str:
 
 
 def claims_of(token: str) -> dict[str, object]:
-    """The claims of a token, its signature unchecked: for tests and for showing what was given."""
+    """Return the claims of a token without a check of its signature: for tests and diagnostics."""
     body = token.split(".")[1]
     return cast("dict[str, object]", json.loads(base64.urlsafe_b64decode(body + "=" * (-len(body) % 4))))
 
 
 def operator_jwt(operator: Key, *, issued_at_s: int) -> str:
-    """The root of trust, signed by itself."""
+    """Return the token of the operator, the root of trust, signed by itself."""
     nats = {"type": "operator", "version": 2}
     claims = {"iss": operator.public, "sub": operator.public, "name": "muster", "iat": issued_at_s, "nats": nats}
     return sign_claims(claims, operator)
@@ -88,7 +88,7 @@ def operator_jwt(operator: Key, *, issued_at_s: int) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Scope:
-    """A key of an account that signs for users of these rights alone: they stand with the account, not in the tokens.
+    """A key of an account that signs for users of these rights only: the account has the rights, not the tokens.
 
     key: public. role: for people.
     """
@@ -119,7 +119,7 @@ class AccountSpec:
 
 
 def account_jwt(spec: AccountSpec, *, account: Key, operator: Key, issued_at_s: int) -> str:
-    """An account's token. JetStream is on where its limits say so; nothing else is limited here."""
+    """Return an account's token. It enables JetStream if the limits of the account do; nothing else is limited here."""
     unlimited = ["subs", "data", "payload", "imports", "exports", "conn", "leaf"]
     if spec.jetstream:
         unlimited += ["mem_storage", "disk_storage", "streams", "consumer", "max_ack_pending"]
@@ -152,7 +152,7 @@ def user_jwt(
     expires_at_s: int | None = None,
     subscriptions_max: int = UNLIMITED,
 ) -> str:
-    """A user's token. user, account: public keys; signer: the account's key or one of its signing keys.
+    """Return a user's token. user, account: public keys; signer: the account's key or one of its signing keys.
 
     Empty rights deny everything: in NATS an empty allow list would mean the opposite.
     """
@@ -161,7 +161,7 @@ def user_jwt(
 
 
 def scoped_user_jwt(*, name: str, user: str, signer: Key, account: str, issued_at_s: int) -> str:
-    """A user's token that says who it is alone; its rights are those of the account's scope with the signer's key."""
+    """Return a user's token with the identity only; its rights are those of the account's scope for the signer."""
     nats: dict[str, object] = {"type": "user", "version": 2}
     return _user(nats, name=name, user=user, signer=signer, account=account, at_s=(issued_at_s, None))
 
@@ -203,7 +203,7 @@ def _permission(allowed: Sequence[str], denied: Sequence[str] = ()) -> dict[str,
 
 
 def creds_file(token: str, key: Key) -> str:
-    """Text of a `.creds` file, as NATS clients read it."""
+    """Return the text of a `.creds` file, as NATS clients read it."""
     return (
         f"-----BEGIN NATS USER JWT-----\n{token}\n------END NATS USER JWT------\n\n"
         f"-----BEGIN USER NKEY SEED-----\n{key.seed}\n------END USER NKEY SEED------\n"
@@ -212,25 +212,25 @@ def creds_file(token: str, key: Key) -> str:
 
 @dataclass(frozen=True, slots=True)
 class ViewSigner:
-    """What the gateway needs to give out dashboard credentials: a signing key of account VIEW, and whose it is."""
+    """Signing key for dashboard credentials: a key of account VIEW, and the account's public key."""
 
     key: Key
     account: str
 
     def dump(self) -> str:
-        """Text of the signer's file."""
+        """Return the text of the signer's file."""
         return json.dumps({"seed": self.key.seed, "account": self.account})
 
     @classmethod
     def load(cls, text: str) -> "ViewSigner":
-        """From the text of the signer's file. Raises ValueError if it is something else."""
+        """Parse the text of the signer's file. Raises ValueError if it is not one."""
         fields = json.loads(text)
         return cls(key_of_seed(str(fields["seed"])), str(fields["account"]))
 
 
 @dataclass(frozen=True, slots=True)
 class ViewCredential:
-    """What a dashboard connects with; `inbox_prefix` is the only place where it may receive replies."""
+    """Credentials of a dashboard, which may receive replies only below `inbox_prefix`."""
 
     jwt: str
     seed: str
@@ -247,11 +247,10 @@ def mint_view_user(
     expires_in_s: float,
     entropy: bytes,
 ) -> ViewCredential:
-    """A short-lived user of account VIEW that may subscribe what those teams may see, and publish nothing.
+    """Return a short-lived user of account VIEW that may subscribe to the rows of these teams, and may not publish.
 
-    teams: `*` is every team (for who may see all). entropy: 32 random bytes, from the edge. Raises ValueError if
-    `expires_in_s` is not above 0 and at most VIEW_EXPIRES_S_MAX, or a team or cluster is no name, since wildcards
-    would widen rights.
+    teams: `*` is every team. entropy: 32 random bytes, from the edge. Raises ValueError if `expires_in_s` is not above
+    0 and at most VIEW_EXPIRES_S_MAX, or a team or cluster is not a valid name, since wildcards would widen rights.
     """
     for name in (*clusters, *(team for team in teams if team != EVERY_TEAM)):
         if not re.fullmatch(NAME_PATTERN, name):

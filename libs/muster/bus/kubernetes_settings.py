@@ -13,10 +13,10 @@ class _Section(BaseModel):
 
 
 class SharingSettings(_Section):
-    """How parts of a GPU are had in this cluster (`gpu_milli`).
+    """Sharing of GPUs (`gpu_milli`) in this cluster.
 
-    mode: none refuses jobs that ask for one. profiles: extended resources, and how many thousandths of a GPU one of
-    each is ("nvidia.com/mig-1g.10gb": 143); a job gets the smallest that is large enough.
+    mode: none refuses jobs that request a part of a GPU. profiles: extended resources, with the thousandths of a GPU of
+    one of each ("nvidia.com/mig-1g.10gb": 143); a job gets the smallest that is large enough.
     """
 
     mode: Literal["none", "mig", "mps", "time-slicing"] = "none"
@@ -30,12 +30,12 @@ class SharingSettings(_Section):
 
 
 class NetworkSettings(_Section):
-    """What the cluster offers to jobs of several nodes. A job asks by name (`pod.networks`).
+    """Networks for jobs of several nodes. A job requests them by name (`pod.networks`).
 
-    rdma: extended resources that one pod gets, and how many of each. lock_memory: pods with them may lock memory
-    (IPC_LOCK), which takes them out of their user namespace and needs a namespace that allows it; without, the limit of
-    the container runtime counts (containerd's LimitMEMLOCK=infinity). annotations: that name the secondary networks, by
-    the name that jobs use ("fast": {"k8s.v1.cni.cncf.io/networks": "infiniband"}).
+    rdma: extended resources of one pod, with the number of each. lock_memory: pods with them may lock memory
+    (IPC_LOCK), which disables their user namespace and needs a namespace that allows it; without, the limit of the
+    container runtime applies (containerd's LimitMEMLOCK=infinity). annotations: those that name the secondary networks,
+    by the name that jobs use ("fast": {"k8s.v1.cni.cncf.io/networks": "infiniband"}).
     """
 
     rdma: dict[str, Annotated[int, Field(ge=1)]] = {}
@@ -56,7 +56,7 @@ class PluginPods(_Section):
 
 
 class ScaleTargets(_Section):
-    """How nodes of groups are had. api: of the MachineSets. namespace: where they are. names: MachineSet by node group.
+    """MachineSets of node groups. api: of the MachineSets. namespace: that holds them. names: MachineSet by node group.
 
     autoscaler: the Cluster Autoscaler runs here, and its signals are read.
     """
@@ -83,29 +83,29 @@ class PoolSettings(_Section):
 class KubernetesSettings(_Section):
     """A cluster of Kubernetes 1.32 or newer.
 
-    kubeconfig, context: how it is reached; None: as a pod in it. api_servers: addresses of every API server, for the
-    guard; none: as the `kubernetes` service lists them. namespace: of the pods of jobs that come through the Muster
-    API; `{team}` stands for the team, whose namespace must then have the label `muster.dev/team`. namespaces: whose
-    objects are taken up; none: all. teams: the team that objects of each namespace ask for; those of a namespace
-    without an entry become no jobs. A centre decides by `teams` in its federation.clusters, which must say the same.
+    kubeconfig, context: of the API server; None: the service account of the pod. api_servers: addresses of every API
+    server, for the guard; none: as the `kubernetes` service lists them. namespace: of the pods of jobs from the Muster
+    API; `{team}` is replaced by the team, whose namespace must then have the label `muster.dev/team`. namespaces: those
+    whose objects become jobs; none: all. teams: the team of the objects of each namespace; objects of a namespace
+    without an entry become no jobs. A center uses `teams` in its federation.clusters, which must be the same.
     node_selector: labels of the nodes that Muster schedules. devices: whether the scheduler picks GPUs (`dra`) or the
-    kubelet (`device-plugin`); `auto`: dra where it is served and the nodes publish devices. if_lacking: where an API or
-    a permission is missing, fall back to what works without it, or stop. resource: what the device plugin calls a GPU.
-    driver: of the DRA devices. device_class: ours. own_nodes: nodes with DRA devices are Muster's alone (taint and
-    admission policy). model_label: node label with the GPUs' model. models: our name by what that label, or the
-    device's productName, says. levels: topology, widest first, as node label by level. group_label: node label with the
-    node group. machine_annotation: node annotation with what its fabric calls it. reserved_cpus: CPU set kept for the
-    system on every node ("0-1,64-65"). cpu_threads: of a core, as the nodes count their CPUs. sharing, network: see
-    there. image: of jobs that name none. user_namespaces: pods that want one get it. run_as: user id in the containers
-    of jobs, which then obey the pod-security profile `restricted`; None: the image's own. shared_objects: jobs of all
-    teams may name Secrets, claims and service accounts of a namespace that they share. shm: pods get a larger /dev/shm.
-    own_namespace: where Muster's own objects are. bind_s: a gang that is bound only in part after so long is rolled
-    back. lost_s: a node that is not ready for so long is lost. kept_s: pods that ended are kept for so long, so that
-    their output can be read. writes: to the API server at a time. requests: what takes up ComposabilityRequest objects:
-    Muster's composer, the field's operator, or nobody. plugin_pods: restarted after an attach or detach on that node.
-    scaling: nodes of groups. pool: devices of fabrics, published. connection_age_s: connections are renewed after so
-    long, so that load spreads over API servers. compare_s: between two comparisons of what is held with what the API
-    server has.
+    kubelet (`device-plugin`); `auto`: dra if it is served and the nodes publish devices. if_lacking: if an API or a
+    permission is missing, fall back to a mode without it, or stop. resource: the device plugin's resource name of a
+    GPU. driver: of the DRA devices. device_class: Muster's. own_nodes: reserve nodes with DRA devices for Muster (taint
+    and admission policy). model_label: node label with the GPUs' model. models: Muster's model name, by the value of
+    that label or of the device's productName. levels: topology, widest first, as node label by level. group_label: node
+    label with the node group. machine_annotation: node annotation with the machine's name in its fabric. reserved_cpus:
+    CPU set reserved for the system on every node ("0-1,64-65"). cpu_threads: threads per core, as the nodes count their
+    CPUs. sharing, network: see there. image: for jobs without one. user_namespaces: pods may use user namespaces.
+    run_as: user id in the containers of jobs, which then comply with the pod-security profile `restricted`; None: the
+    image's own. shared_objects: jobs of all teams may name Secrets, claims and service accounts of a namespace that
+    they share. shm: pods get a larger /dev/shm. own_namespace: of Muster's own objects. bind_s: time after which a gang
+    that is bound only in part is rolled back. lost_s: time after which a node that is not ready is lost. kept_s: time
+    for which ended pods are kept, so that their output can be read. writes: concurrent writes to the API server.
+    requests: the controller of ComposabilityRequest objects: Muster's composer, the field's operator, or none.
+    plugin_pods: restarted after an attach or detach on that node. scaling: nodes of groups. pool: published devices of
+    fabrics. connection_age_s: age at which connections are renewed, to spread load over API servers. compare_s:
+    interval between two comparisons of the cached state with the API server.
     """
 
     kubeconfig: Path | None = None
@@ -160,7 +160,7 @@ class KubernetesSettings(_Section):
 
 
 class GuardedKind(_Section):
-    """A kind whose LISTs are let through a few at a time.
+    """A kind whose LIST requests are limited to a few at a time.
 
     resource: its plural. group: "" is the core group. seats: per API server.
     """
@@ -171,15 +171,15 @@ class GuardedKind(_Section):
 
 
 class GuardSettings(_Section):
-    """What the guard watches and keeps.
+    """Monitoring and flow control of API servers by the guard.
 
-    enabled: it runs. apply: it keeps flow control as wanted; else it only tells. kinds: that are held back. subjects:
-    whom that concerns: service accounts, or everybody who is authenticated. scrape_s: between two looks at the API
-    servers' metrics. skew_ratio: largest memory of an API server over the smallest, from which it is told.
-    lists_per_minute: of one client, from which it is told. audit_host, audit_port: where it listens for the API
-    servers' audit webhook; port 0: nowhere. audit_token: a file with the token that they send; without one, anybody who
-    reaches the port may tell tales of others. audit_certificate, audit_key: files in PEM; with both it speaks TLS.
-    secrets_per_workload: from so many it is told.
+    enabled: the guard runs. apply: it writes flow control; else it only reports. kinds: resources whose requests are
+    limited. subjects: to which clients this applies: service accounts, or all authenticated users. scrape_s: interval
+    between two scrapes of the API servers' metrics. skew_ratio: largest memory of an API server over the smallest, from
+    which it is reported. lists_per_minute: of one client, from which it is reported. audit_host, audit_port: address
+    for the API servers' audit webhook; port 0: none. audit_token: a file with the token that they send; without one,
+    any client of the port can report false events. audit_certificate, audit_key: files in PEM; with both it uses TLS.
+    secrets_per_workload: number from which it is reported.
     """
 
     enabled: bool = True

@@ -61,9 +61,8 @@ class LeaderPublisher:
         return appended
 
     async def append(self, drafts: Sequence[Draft], *, folded_seq: int) -> str:
-        """Append what was decided, less what is held back; "" if it was stored, else why not: then fold to the head and
-        decide anew.
-        """
+        """Append the drafts that are not held back; "" if they were stored, else why not: fold to the head and
+        redecide."""
         started_s, sent = self._clock.monotonic_s(), self._clock.wall()
         admitted = self._quarantine.admit(drafts, now_s=started_s)
         sending = admitted.drafts if admitted.tried else self._narrowing.next(admitted.drafts)
@@ -90,7 +89,7 @@ class LeaderPublisher:
         return ""
 
     def folded(self, state: Folder) -> None:
-        """Something was folded: if it was our own commit, its time-stamp tells how far the clocks are apart."""
+        """Observe a fold: the time stamp of an own commit shows the difference of the clocks."""
         if self._probe is None or state.last_seq < self._probe[0]:
             return
         seq, sent, answered = self._probe
@@ -112,26 +111,26 @@ class LeaderPublisher:
         self.asks_head = False
 
     def may_append(self, *, folded_seq: int) -> bool:
-        """Whether to decide now."""
+        """Return whether to decide now."""
         if self.asks_head or folded_seq < self._fold_first_seq:
             return False
         return self._clock.monotonic_s() >= self._rest_until_s
 
     @property
     def is_lost(self) -> bool:
-        """The broker refuses this term for good, though no later one was folded: its fence was purged."""
+        """Return whether the broker refuses this term forever, without a later term: its fence was purged."""
         return self._stale >= self._limits.stale_appends_max
 
     def renewal_due(self) -> bool:
-        """An idle leader renews its fence, so that a trim never removes a live one."""
+        """Return whether an idle leader must renew its fence, so that a trim never removes a live one."""
         return self._clock.monotonic_s() - self._appended_s >= self._limits.fence_renewal_s
 
     def retry_due(self) -> bool:
-        """Whether a draft that is held back may be tried again."""
+        """Return whether a quarantined draft may be tried again."""
         return self._quarantine.is_due(self._clock.monotonic_s())
 
     def wait_s(self, wake_in_s: float, *, folded_seq: int) -> float:
-        """How long the next read may wait for facts."""
+        """Return how long the next read may wait for facts."""
         rest_s = self._rest_until_s - self._clock.monotonic_s()
         if rest_s > 0:
             return min(rest_s, self._limits.idle_s)
@@ -158,7 +157,7 @@ class LeaderPublisher:
         return str(error)
 
     def _hold(self, refused: Sequence[tuple[Draft, Refused]]) -> None:
-        """From now on these are left out."""
+        """Hold these drafts back from now on."""
         now_s = self._clock.monotonic_s()
         for draft, why in refused:
             if not self._quarantine.refuse(draft, why.reason, now_s=now_s):
@@ -171,7 +170,7 @@ class LeaderPublisher:
             self.put_off()
 
     def _unexplained(self, error: LogError, admitted: Admitted) -> None:
-        """An append failed and nothing says which draft it is about, if about any."""
+        """Handle a failed append whose error names no draft."""
         if isinstance(error, StaleFenceError | LogFullError):
             return
         if admitted.tried:
@@ -180,7 +179,7 @@ class LeaderPublisher:
             self._narrowing.failed()
 
     def _explained(self, admitted: Admitted, *, is_whole: bool) -> None:
-        """An append was stored: what it says of the drafts that were held back, or are suspected."""
+        """Update the quarantine after a stored append: it shows which held or suspected drafts the log accepts."""
         if admitted.tried:
             self._quarantine.stored(admitted.tried, now_s=self._clock.monotonic_s())
         else:
@@ -212,28 +211,28 @@ class LeaderPublisher:
 
 
 class SilentPublisher(LeaderPublisher):
-    """Of a leader that follows the copy of a log: it serves by its lease alone, and writes nothing.
+    """Publisher of a leader that follows the copy of a log: it serves by its lease only, and writes nothing.
 
-    A term fences appends; where there are none, nobody needs one, and the link to the log itself may be cut.
+    A term fences appends; without appends no term is needed, and the link to the log itself may be cut.
     """
 
     async def start_term(self, *, term: int, holder: str) -> Appended:  # noqa: ARG002 - the publisher's signature
-        """Nothing to append, nothing to wait for."""
+        """Return at once: there is nothing to append and nothing to wait for."""
         self.wanted = False
         return Appended(0, 0)
 
     def folded(self, state: Folder) -> None:
-        """Whatever term the log knows from when the service wrote there, it is nobody's who could be fenced off."""
+        """Ignore the terms in the log: they belong to the service at the original log."""
         self.term = state.term
 
     def may_append(self, *, folded_seq: int) -> bool:  # noqa: ARG002 - the publisher's signature
-        """Never."""
+        """Return False: a follower of a copy never appends."""
         return False
 
     def renewal_due(self) -> bool:
-        """There is no fence."""
+        """Return False: there is no fence to renew."""
         return False
 
     def wait_s(self, wake_in_s: float, *, folded_seq: int) -> float:  # noqa: ARG002 - the publisher's signature
-        """As long as the core can wait for facts."""
+        """Return how long the core can wait for facts."""
         return wake_in_s

@@ -1,17 +1,17 @@
-"""What may cross the link between the centre's broker and a cell's. Pure.
+"""Subjects that may cross the link between the center's broker and a cell's. Pure.
 
-A cell's broker is a leaf node of the centre's. It joins an account of its own there, not the one with the logs: who
-may choose the reply subject of a request has the answer stored wherever a stream takes that subject, and who shares an
-account hears every answer that is given in it. What passes between the two accounts is enumerated here, and what
-passes between the cell and its account is the same once more (tried on nats-server 2.15, decisions 0037 and 0038):
+A cell's broker is a leaf node of the center's. It joins its own account there, not the account with the logs: a client
+that may choose the reply subject of a request can have the answer stored in any stream that takes that subject, and
+every client of an account can receive its answers. The subjects between the two accounts are enumerated here, and the
+subjects between the cell and its account are the same list again (tested on nats-server 2.15, decisions 0037 and 0038):
 
-- towards the cell: the centre's requests for copies of the cell's log, checkpoints and output, deliveries of FED,
-  questions to the cell's services;
-- towards the centre: the request for what FED has for this cell and for nothing else of it, deliveries of the copies,
-  telemetry and output as it comes;
-- both ways: answers, and that deliveries are kept up with.
+- towards the cell: the center's requests for copies of the cell's log, checkpoints and output, deliveries of FED,
+  queries to the cell's services;
+- towards the center: the request for the messages of FED for this cell only, deliveries of the copies,
+  telemetry and live output;
+- both ways: answers, and flow control of deliveries.
 
-Facts cross in sourced streams alone: nobody on one side can publish a subject that a log on the other side takes.
+Facts cross in sourced streams only: no client on one side can publish a subject that a log on the other side takes.
 """
 
 from collections.abc import Iterable
@@ -32,21 +32,21 @@ from muster.bus.names import (
 from muster.schemas.subjects import FED_LOG, cluster_log
 
 ASKED = ("scheduler", "agent", "scaler", "composer", "telemetry", "guard", "health", "upgrader")
-"""Services of a cell that the centre may ask. Its own are asked in the name of its first cluster, and no cell hears."""
+"""Services of a cell that the center may query. Queries to its own services do not cross the link."""
 _CREATED = "$JSC.R.>"
 """Where a server has its own requests for consumers answered."""
 _ANSWERS = "_R_.>"
 """Answers to what came in through an account's import."""
 _FLOW_CONTROL = "$JS.FC.{stream}.>"
-"""Who is delivered a stream says here that it keeps up; without it the deliveries stop after some 2 MB."""
+"""Flow control of the receiver of a stream; without it the deliveries stop after about 2 MB."""
 
 
 @dataclass(frozen=True, slots=True)
 class Crossing:
-    """Subjects that pass between the centre's account LOG and a cell's account there.
+    """Subjects that pass between the center's account LOG and a cell's account there.
 
-    asked, told: requests to LOG, and what LOG hears without answering. asks, tells: what LOG asks the cell, and what it
-    lets it hear.
+    asked, told: requests to LOG, and publications to LOG without an answer. asks, tells: requests of LOG to the cell,
+    and publications of LOG to it.
     """
 
     asked: tuple[str, ...]
@@ -56,10 +56,10 @@ class Crossing:
 
 
 def crossing(cluster: str) -> Crossing:
-    """The request for FED names what it asks for, and the broker refuses one that says otherwise in its body; so a cell
-    reads what is addressed to it, and nothing else of FED. In the centre's accounts it is a request to the broker's own
-    API: across the link it names the centre's domain, which the broker takes off.
-    """
+    """Return the subjects that cross the link of a cluster. The request for FED names its filter in the subject, and
+    the broker refuses another filter in the body; so a cell reads only the messages of FED that are addressed to it. In
+    the center's accounts it is a request to the broker's own API: across the link it names the center's domain, which
+    the broker removes."""
     own = api_of(cluster)
     streams = (cluster_log(cluster).stream, output_stream(cluster), store_stream(CHECKPOINTS_BUCKET))
     return Crossing(
@@ -77,23 +77,23 @@ def crossing(cluster: str) -> Crossing:
 
 
 def cell_user_name(cluster: str) -> str:
-    """Name of the credential that a cell's broker joins the centre's with."""
+    """Return the name of the credential that a cell's broker joins the center's with."""
     return f"cell-{cluster}"
 
 
 def cell_user(cluster: str, *, kept: Iterable[str] = ()) -> BusUser:
-    """The user of the centre's broker that stands for a cell's. It lasts: cells are not told of the centre's starts.
+    """Return the user of the center's broker that represents a cell's broker. It is kept across restarts of the center.
 
-    kept: as `cell_rights`.
+    kept: as in `cell_rights`.
     """
     return BusUser(cell_user_name(cluster), AccountName.CELL, cell_rights(cluster, kept=kept), cell=cluster)
 
 
 def cell_rights(cluster: str, *, kept: Iterable[str] = ()) -> Rights:
-    """publish: what crosses from the cell to the centre. subscribe: from the centre to the cell.
+    """Return the permissions of a cell. publish: what crosses from the cell to the center. subscribe: the reverse.
 
-    kept: names of consumers that others have on FED; a request under such a name would change theirs. Those without a
-    name of their own have one that nobody can guess.
+    kept: names of other clients' consumers on FED; a request under such a name would change them. Consumers without a
+    fixed name have one that cannot be guessed.
     """
     passes = crossing(cluster)
     fed = f"{api_of(CENTRE_DOMAIN)}.CONSUMER.CREATE.{FED_LOG.stream}"

@@ -1,9 +1,9 @@
-"""Leases: who leads a service on one log. Key `<service>.<scope>` in the KV bucket `leases`, term = its revision.
+"""Leases of the leaders of services. Key `<service>.<scope>` in the KV bucket `leases`, term = its revision.
 
-Taken by `create`, kept by `update(last=revision)`; the bucket's age limit lets go of what nobody renews
+Taken by `create`, kept by `update(last=revision)`; the bucket's age limit expires leases that are not renewed
 (`reference/messaging.md` section 6: a per-message TTL on create is dropped by the next update). All leases of a process
-are renewed by one thread with a connection and loop of its own, so a long decision does not lose them. A lease says
-only when effects may start: what is appended is guarded by the fence, not by a clock (DESIGN 5.1, 5.2).
+are renewed by one thread with its own connection and loop, so a long decision does not lose them. A lease only permits
+effects: appends are guarded by the fence, not by a clock (DESIGN 5.1, 5.2).
 """
 
 import asyncio
@@ -36,22 +36,22 @@ _logger = logging.getLogger(__name__)
 
 
 class LeaseTakenError(Exception):
-    """Somebody else holds the key, or it changed since the revision that was named."""
+    """Another process holds the key, or it changed since the given revision."""
 
 
 class LeaseStore(Protocol):
-    """Where leases stand. Every call raises LogUnavailableError if there was no answer."""
+    """Storage of leases. Every call raises LogUnavailableError if there was no answer."""
 
     async def create(self, key: str, holder: str) -> int:
         """Take a free key; its revision. Raises LeaseTakenError."""
         ...
 
     async def update(self, key: str, holder: str, *, last: int) -> int:
-        """Renew a key that still stands at revision `last`; the new revision. Raises LeaseTakenError."""
+        """Renew a key whose revision is still `last`; return the new revision. Raises LeaseTakenError."""
         ...
 
     async def delete(self, key: str, *, last: int) -> None:
-        """Free a key that still stands at revision `last`. Raises LeaseTakenError."""
+        """Delete a key whose revision is still `last`. Raises LeaseTakenError."""
         ...
 
 
@@ -70,11 +70,11 @@ class Lease:
         self._tell: Callable[[], None] | None = None
 
     def __bool__(self) -> bool:
-        """A lease is true only at a moment."""
+        """Raise TypeError: a lease is valid only at a given time."""
         raise TypeError("ask lease.held_at(now_s): a lease is true only at a moment")
 
     def held_at(self, now_s: float) -> bool:
-        """Whether it is held at a moment of the monotonic clock."""
+        """Return whether the lease is held at a time of the monotonic clock."""
         return not self.is_lost and now_s < self.deadline_s
 
     def when_lost(self, tell: Callable[[], None]) -> None:
@@ -84,7 +84,7 @@ class Lease:
             tell()
 
     def lose(self) -> None:
-        """It is held no more."""
+        """Mark the lease as lost."""
         if self.is_lost:
             return
         self.is_lost = True
@@ -94,7 +94,7 @@ class Lease:
 
 @dataclass(eq=False)
 class Claim:
-    """Somebody waits for a lease. Given up by a flag, since a cancellation may get lost in a reply that just came."""
+    """A request for a lease. A flag withdraws it, since a cancellation may get lost in a reply that just arrived."""
 
     key: str
     given_up: bool = False
@@ -102,7 +102,7 @@ class Claim:
 
 
 class Leases(Protocol):
-    """What a shell needs of leases."""
+    """Interface of a shell to leases."""
 
     async def acquire(self, service: str, scope: str) -> Lease:
         """Wait until the lease is ours."""
@@ -114,7 +114,7 @@ class Leases(Protocol):
 
 
 class LeaseKeeper:
-    """Takes and renews leases on the running loop. `LeaseThread` gives it a loop of its own."""
+    """Takes and renews leases on the running loop. `LeaseThread` runs it in its own loop."""
 
     def __init__(self, store: LeaseStore, *, holder: str, ttl_s: float, clock: Clock) -> None:
         self._store = store
@@ -128,11 +128,11 @@ class LeaseKeeper:
         """Acquire a lease."""
         claim = Claim(f"{service}.{scope}")
         await self.take(claim)
-        assert claim.lease is not None, "nobody gave the claim up"
+        assert claim.lease is not None, "the claim was given up"
         return claim.lease
 
     async def take(self, claim: Claim) -> None:
-        """Until the claim has its lease or was given up. Polls: an expired key gives no watch event."""
+        """Wait until the claim has its lease or was given up. Polls, since an expired key gives no watch event."""
         key = claim.key
         while not claim.given_up:
             sent_s = self._clock.monotonic_s()
@@ -150,7 +150,7 @@ class LeaseKeeper:
             return
 
     async def give_up(self, claim: Claim) -> None:
-        """Nobody waits for this claim any more; a lease that it already has is released."""
+        """Withdraw a claim; release a lease that it already has."""
         claim.given_up = True
         if claim.lease is not None:
             await self.release(claim.lease)
@@ -172,7 +172,7 @@ class LeaseKeeper:
         await asyncio.gather(*(self._renew(lease) for lease in tuple(self._held.values())))
 
     async def run(self) -> None:
-        """Renew for ever."""
+        """Renew leases until cancelled."""
         while True:
             await asyncio.sleep(self._ttl_s / LEASE_RENEWALS_PER_TTL)
             await self.renew_all()
@@ -188,14 +188,14 @@ class LeaseKeeper:
             lease.revision = await self._store.update(lease.key, self._holder, last=lease.revision)
             lease.deadline_s = sent_s + self._ttl_s
         except LeaseTakenError:
-            self._lose(lease, "somebody else holds it, or it expired")
+            self._lose(lease, "another process holds it, or it expired")
         except LogUnavailableError:
             # A lost answer may have moved the revision; then the next try says taken, and the shell starts over.
             if self._clock.monotonic_s() >= lease.deadline_s:
                 self._lose(lease, "the broker did not answer in time")
 
     def _tell(self, key: str, error: LogUnavailableError) -> None:
-        """Why nobody leads: now and then, for every service polls several times a second."""
+        """Log why the service has no leader, at a limited rate: every service polls several times a second."""
         now_s = self._clock.monotonic_s()
         if now_s - self._told_s >= LEASE_TOLD_S:
             self._told_s = now_s

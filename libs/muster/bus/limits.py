@@ -9,15 +9,14 @@ garbage: with the interpreter's 700 a tenth of the start of a command was collec
 
 @dataclass(frozen=True, slots=True)
 class ShellLimits:
-    """What one shell may use.
+    """Limits of one shell.
 
-    read_messages: of one read. idle_s: longest wait for facts. wake_s_min: shortest, so that a core that always wants
-    to wake does not spin. decide_s: the core's own budget; longer is counted. backoff_s: first and longest wait after
-    an append that was not stored. stale_appends_max: in a row, then a new term begins.
-    checkpoint_backlog: snapshots waiting for their upload.
-    settle_s: what a service that ends may take to finish them. Drafts that the log refuses: quarantine_max are held
-    back at once; they are tried again after quarantine_wait_s, first and longest, one every quarantine_pace_s.
-    quarantine_rest_s: wait where nothing else was decided. letters_max: dead letters of them, written in one turn.
+    read_messages: of one read. idle_s: longest wait for facts. wake_s_min: shortest wait, so that a core that always
+    wants to wake does not spin. decide_s: the core's time budget; longer is counted. backoff_s: first and longest wait
+    after an append that was not stored. stale_appends_max: in a row before a new term begins. checkpoint_backlog:
+    snapshots that wait for their upload. settle_s: time to finish them when a service ends. quarantine_max: refused
+    drafts held back at a time, retried after quarantine_wait_s (first and longest), one every quarantine_pace_s.
+    quarantine_rest_s: wait if nothing else was decided. letters_max: their dead letters written in one turn.
     """
 
     read_messages: int = 1000
@@ -57,7 +56,7 @@ SHUTDOWN_S = 6.0
 SHUTDOWN_TRIES = 2
 
 STORE_LOOK_S = 5.0  # between two looks at how full the logs are
-SILENCE_S_MAX = 5.0  # of who connects to the door of metrics and health
+SILENCE_S_MAX = 5.0  # of connections to the HTTP server for metrics and health
 
 QUERY_GRACE_S = 2.0
 QUERY_BYTES_MAX = 1024 * 1024 - 4096  # of an answer as it is sent: the broker's payload limit, less headers

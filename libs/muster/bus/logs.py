@@ -1,10 +1,10 @@
-"""What a process says: one JSON line per record, or plain text on a terminal.
+"""Log records of a process: one JSON line per record, or plain text on a terminal.
 
     {"time": "2026-11-21T12:00:00.000001Z", "level": "WARNING", "logger": "muster.composer.fabric_watch",
      "message": "...", "service": "composer", "trace_id": "32 hex digits", "span_id": "16", "error": "Traceback ..."}
 
-trace_id and span_id stand only in lines about one job or one fact, so that lines are found from a trace and a trace
-from a line; who logs says so with `extra=about(fact.trace)` (`bus.traceparent`). With a collector set
+Only lines about one job or one fact have trace_id and span_id, so that lines are found from a trace and a trace
+from a line; such a line is logged with `extra=about(fact.trace)` (`bus.traceparent`). With a collector set
 (OTEL_EXPORTER_OTLP_ENDPOINT) the same records go there too, with the same ids.
 """
 
@@ -28,13 +28,13 @@ TEXT = "%(asctime)s %(levelname)s %(name)s: %(message)s"
 PROCESS = "muster"
 """Service of a line of a process that hosts several, if its logger belongs to none of them."""
 WINDOW_S = 1.0
-"""Of `LineLimiter`."""
+"""Window of `LineLimiter`, in seconds."""
 
 ExceptionInfo = tuple[type[BaseException], BaseException, TracebackType | None] | tuple[None, None, None]
 
 
 class Closable(Protocol):
-    """What sends records elsewhere."""
+    """A resource that sends records elsewhere."""
 
     def close(self) -> None:
         """Send what is left, for a bounded time."""
@@ -42,7 +42,7 @@ class Closable(Protocol):
 
 
 class TextLines(logging.Formatter):
-    """One line per record for a terminal, and its traceback: what others wrote in it moves no cursor."""
+    """One line per record for a terminal, and its traceback, without control characters of other programs."""
 
     def __init__(self) -> None:
         super().__init__(TEXT)
@@ -81,15 +81,15 @@ class JsonLines(logging.Formatter):
         return printable_json(json.dumps(line, ensure_ascii=False))
 
     def message_of(self, record: logging.LogRecord) -> str:
-        """What is said, cut to its bound."""
+        """Return the message, cut to its limit."""
         return record.getMessage()[:LOG_MESSAGE_CHARACTERS_MAX]
 
     def error_of(self, record: logging.LogRecord) -> str:
-        """The traceback, its end if it is longer than its bound; "" if there is none."""
+        """Return the traceback, or its end if it exceeds its limit; "" if there is none."""
         return self.formatException(record.exc_info)[-LOG_MESSAGE_CHARACTERS_MAX:] if record.exc_info else ""
 
     def service_of(self, logger: str) -> str:
-        """Whose line it is: `muster.<service>...` of those hosted here, else the process's."""
+        """Return the service of a logger: `muster.<service>...` of those hosted here, else the process's."""
         _, _, rest = logger.partition("muster.")
         name = rest.partition(".")[0]
         return name if name in self._services else self._process
@@ -113,7 +113,7 @@ def set_up_logs(
         root.removeHandler(handler)
     root.addHandler(written)
     root.setLevel(logging.INFO)
-    for noisy in ("httpx", "urllib3"):  # else a line per request of ours
+    for noisy in ("httpx", "urllib3"):  # else a line for each of our requests
         logging.getLogger(noisy).setLevel(logging.WARNING)
     if not sends("logs", environment):
         return None
@@ -136,7 +136,7 @@ class LineLimiter:
         self._left_out = 0
 
     def allows(self, now_s: float) -> bool:
-        """Whether this line may be said; else it is counted. now_s: of a clock that never jumps."""
+        """Return whether this line may be logged; else count it. now_s: of a monotonic clock."""
         if now_s - self._began_s >= WINDOW_S:
             self._began_s, self._said = now_s, 0
         self._said += 1
@@ -146,6 +146,6 @@ class LineLimiter:
         return False
 
     def left_out(self) -> int:
-        """How many were not said since this was asked last."""
+        """Return the number of lines left out since the last call."""
         left_out, self._left_out = self._left_out, 0
         return left_out

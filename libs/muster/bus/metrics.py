@@ -100,7 +100,7 @@ class ShellMetrics:
 
 
 def shell_metrics(service: str, log: str) -> ShellMetrics:
-    """The metrics of the shell of `service` on the stream `log`."""
+    """Return the metrics of the shell of `service` on the stream `log`."""
     labels = (service, log)
     reasons = [_REFUSED.labels(*labels, reason) for reason in ("stale", "full", "unavailable")]
     return ShellMetrics(
@@ -131,17 +131,17 @@ def count_query(service: str, query: str, outcome: str) -> None:
 
 
 def time_query(service: str, query: str, took_s: float) -> None:
-    """A question was answered, with an answer or a problem."""
+    """Record a query that was answered, with an answer or a problem."""
     _QUERY_S.labels(service, query).observe(took_s)
 
 
 def loop_was_late(late_s: float) -> None:
-    """The event loop came so late to a timer."""
+    """Record the delay of the event loop for one timer."""
     _LOOP_LATE.observe(late_s)
 
 
 def show_stream(stream: str, *, messages: int, last_seq: int, stored_bytes: int, bytes_max: int) -> None:
-    """What a stream holds, log or not."""
+    """Show the contents of a stream, whether it is a log or not."""
     _MESSAGES.labels(stream).set(messages)
     _LAST_SEQ.labels(stream).set(last_seq)
     _BYTES.labels(stream).set(stored_bytes)
@@ -150,7 +150,7 @@ def show_stream(stream: str, *, messages: int, last_seq: int, stored_bytes: int,
 
 @dataclass(frozen=True, slots=True)
 class ConsumerFigures:
-    """What stands at one durable consumer, in messages."""
+    """Message counts of one durable consumer."""
 
     pending: int
     unacked: int
@@ -158,14 +158,14 @@ class ConsumerFigures:
 
 
 class ConsumerGauges:
-    """The durable consumers of one stream; those that are gone are taken off the page."""
+    """The durable consumers of one stream; the samples of deleted consumers are removed."""
 
     def __init__(self, stream: str) -> None:
         self._stream = stream
         self._shown: set[str] = set()
 
     def show(self, consumers: Mapping[str, ConsumerFigures]) -> None:
-        """All that there are now, by name."""
+        """Show all current consumers, by name."""
         for gone in self._shown - consumers.keys():
             for gauge in (_PENDING, _UNACKED, _REDELIVERED):
                 gauge.remove(self._stream, gone)
@@ -177,7 +177,7 @@ class ConsumerGauges:
 
 
 def show_store(log: str, *, stored_bytes: int, bytes_max: int, waiting: Mapping[str, int]) -> None:
-    """How full a log is, and what waits to come into it, by source."""
+    """Show how full a log is, and how many messages of each source wait."""
     _STORED.labels(log).set(stored_bytes)
     _STORED_MAX.labels(log).set(bytes_max)
     for source, messages in waiting.items():
@@ -219,7 +219,7 @@ _exported: list[CollectorRegistry] = [REGISTRY]
 
 
 def registries() -> tuple[CollectorRegistry, ...]:
-    """All registries of this process: the door's, and those of services with a page of their own."""
+    """Return all registries of this process: the shared one, and those of services with their own metrics page."""
     return tuple(_exported)
 
 

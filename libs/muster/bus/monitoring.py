@@ -1,8 +1,8 @@
-"""Looks at the event loop and at the streams now and then: how full these are, and how far
-durable consumers and sourced streams are behind.
+"""Periodic check of the event loop and the streams: how full these are, and how far durable consumers and sourced
+streams are behind.
 
-So a log that fills up shows before it is full, dead letters show while nobody reads them, and a consumer that gets the
-same message again and again shows before it gives up.
+So a log that fills up, unread dead letters, and a consumer that gets the same message again and again show before they
+cause a failure.
 """
 
 import asyncio

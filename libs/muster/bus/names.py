@@ -4,11 +4,11 @@ API = "$JS.API"
 LEASES_BUCKET = "leases"
 CHECKPOINTS_BUCKET = "checkpoints"
 CENTRE_DOMAIN = "fed"
-"""JetStream domain of the centre's broker; a reserved name, so no cluster has it. A cell's is its cluster's name."""
+"""JetStream domain of the center's broker; a reserved name. The domain of a cell is its cluster's name."""
 
 
 def api_of(domain: str) -> str:
-    """JetStream's API of another domain, as its leaf nodes reach it."""
+    """Return JetStream's API of another domain, as its leaf nodes reach it."""
     return f"$JS.{domain}.API"
 
 
@@ -33,7 +33,7 @@ def store_stream(store: str) -> str:
 
 
 def copied_checkpoints(cluster: str) -> str:
-    """Stream of a centre's copy of a cell's checkpoints."""
+    """Return the stream of a center's copy of a cell's checkpoints."""
     return f"{store_stream(CHECKPOINTS_BUCKET)}_{cluster}"
 
 
@@ -47,15 +47,15 @@ def webhook_consumer(webhook: str) -> str:
 
 
 def deliveries(cluster: str) -> str:
-    """Where a cell has what FED holds for it delivered, followed by what the server adds."""
+    """Return the subject prefix on which a cell receives deliveries of FED; the server adds a suffix."""
     return f"sync.{cluster}"
 
 
 def copied(cluster: str) -> str:
-    """Where the centre has its copies of a cell's streams delivered, followed by what the server adds."""
+    """Return the subject prefix on which the center receives copies of a cell's streams; the server adds a suffix."""
     return f"copy.{cluster}"
 
 
 def addressed_to(cluster: str) -> str:
-    """What of FED goes to a cluster: what its log sources, and all that its credential may read there."""
+    """Return the filter of a cluster's messages in FED: the source of its log, and all that its cell may read."""
     return f"muster.fed.federation.{cluster}.>"

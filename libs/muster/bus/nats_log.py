@@ -63,7 +63,7 @@ class NatsLog:
 
 
 async def read_voided(client: Client, log: LogName) -> tuple[Voidance, ...]:
-    """All `voided` of a log, by subject, from the stream's leader: few, however long the log is.
+    """Return all `voided` facts of a log, by subject, from the stream's leader; they are few however long the log is.
 
     Raises LogUnavailableError, ApiError.
     """
@@ -115,7 +115,7 @@ class Hub:
         self._opening = asyncio.Lock()
 
     async def reader(self, *, after_seq: int) -> "Member":
-        """A reader after `after_seq`: of the shared one if that is not yet further. Raises what opening one raises."""
+        """Return a reader after `after_seq`: the shared one unless that is further. Raises as opening one does."""
         async with self._opening:
             if self._reader is None:
                 self._reader = await self._open_reader(after_seq)
@@ -147,7 +147,7 @@ class Hub:
             await self._stop()
 
     def made_room(self) -> None:
-        """A member took facts that were waiting for it."""
+        """Resume reading after a member took facts that were waiting for it."""
         self._room.set()
 
     async def _run(self, reader: LogReader) -> None:
@@ -180,7 +180,7 @@ class Hub:
 
 
 class Member:
-    """What one shell reads: a `ports.LogReader` whose batches come from the shared reader, or from its own at first."""
+    """A shell's `ports.LogReader`, whose batches come from the shared reader, or at first from its own."""
 
     def __init__(self, hub: Hub, shared: LogReader, *, after_seq: int, own: LogReader | None) -> None:
         self.shared = shared
@@ -197,11 +197,11 @@ class Member:
 
     @property
     def is_shared(self) -> bool:
-        """False while it still catches up with a reader of its own."""
+        """Return whether it reads from the shared reader; False while it catches up with its own reader."""
         return self._own is None
 
     def take(self, batch: Batch) -> None:
-        """From the hub: keep a batch for the next read."""
+        """Keep a batch of the hub for the next read."""
         if batch.last_seq <= self._last_seq:
             return
         self._batches.append(batch)
@@ -209,7 +209,7 @@ class Member:
         self._notify()
 
     def fail(self, error: Exception) -> None:
-        """From the hub: the shared reader ended; reads raise `error` once what waits was read."""
+        """Record that the shared reader ended; reads raise `error` after the waiting batches were read."""
         self._error = error
         self._notify()
 
@@ -330,7 +330,7 @@ class SharedLog:
 
 
 def log_of(role: StreamRole, cluster: str) -> LogName:
-    """The log of that role, as a stack of one cluster has it."""
+    """Return the log of that role in a stack of one cluster."""
     match role:
         case StreamRole.LOG:
             return cluster_log(cluster)

@@ -40,7 +40,7 @@ _OPERATION_TYPES = {"fold": "process", "decide": "process", "send": "send", "cre
 
 
 def to_collector(service: str, *, scope: str, template: str) -> "OtelTracing":
-    """Spans of `service` to where the standard OTEL_* variables say."""
+    """Return tracing of `service` that exports spans by the standard OTEL_* variables."""
     one_in = sampled_one_in(os.environ)
     return OtelTracing(service, scope=scope, template=template, exporter=OTLPSpanExporter(), one_in=one_in)
 
@@ -128,7 +128,7 @@ class OtelTracing:
 
 
 class _PresetIds(IdGenerator):
-    """The SDK's source of ids, which hands out a fact's own once they were preset."""
+    """Id generator of the SDK that returns preset ids of facts."""
 
     def __init__(self) -> None:
         self._random = RandomIdGenerator()
@@ -156,7 +156,7 @@ def _context(trace: int, span: int) -> SpanContext:
 
 
 def _trace_id(traceparent: str) -> int:
-    """The trace id in a W3C traceparent, 0 if there is none."""
+    """Return the trace id in a W3C traceparent, 0 if there is none."""
     parts = traceparent.split("-")
     return int(parts[1], 16) if len(parts) == _TRACEPARENT_PARTS else 0
 

@@ -15,7 +15,7 @@ from muster.bus.logs import JsonLines
 from muster.core.instant import NS_PER_S
 
 _OWN = ("opentelemetry", "urllib3", "requests", "httpx")
-"""Loggers of what sends: their complaints are written, or a collector that is away would be told of that for ever."""
+"""Loggers of the exporter, not exported: an unavailable collector would cause records without end."""
 
 _SEVERITIES = {
     logging.DEBUG: SeverityNumber.DEBUG,
@@ -27,12 +27,12 @@ _SEVERITIES = {
 
 
 def to_collector(lines: JsonLines) -> "OtlpLogs":
-    """Records to where the standard OTEL_* variables say."""
+    """Return a log handler that exports records by the standard OTEL_* variables."""
     return OtlpLogs(lines, exporter=OTLPLogExporter())
 
 
 class OtlpLogs(logging.Handler):
-    """Sends records with the job's trace and the fact's span. lines: says whose line it is, and how errors look."""
+    """Sends records with the job's trace and the fact's span. lines: determines the service and formats errors."""
 
     def __init__(self, lines: JsonLines, *, exporter: LogRecordExporter) -> None:
         super().__init__()
@@ -47,7 +47,7 @@ class OtlpLogs(logging.Handler):
             return
         try:
             self._send(record)
-        except Exception:  # noqa: BLE001 - what logging's own handlers do: whoever logs must not fail by it
+        except Exception:  # noqa: BLE001 - what logging's own handlers do: a caller that logs must not fail
             self.handleError(record)
 
     def close(self) -> None:
@@ -75,7 +75,7 @@ class OtlpLogs(logging.Handler):
         self._provider(self._lines.service_of(record.name)).get_logger(record.name).emit(said)
 
     def _provider(self, service: str) -> LoggerProvider:
-        """One per service, because the resource says whose a record is; they share the queue."""
+        """Return one provider per service, because the resource names the service of a record; they share the queue."""
         known = self._providers.get(service)
         if known is None:
             resource = Resource.create({"service.name": service if service == "muster" else f"muster-{service}"})

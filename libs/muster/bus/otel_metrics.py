@@ -42,7 +42,7 @@ Registries = Callable[[], Iterable[CollectorRegistry]]
 
 
 def to_collector(service: str, registries: Registries, environment: Mapping[str, str]) -> "MetricsPush":
-    """Start pushing to where the standard OTEL_* variables say. Raises ValueError for an interval that is no number."""
+    """Start pushing by the standard OTEL_* variables. Raises ValueError for an interval that is not a number."""
     interval_ms = float(environment.get(INTERVAL_VARIABLE) or METRICS_PUSH_S * 1000)
     return MetricsPush(service, registries, exporter=OTLPMetricExporter(), interval_s=interval_ms / 1000)
 
@@ -119,7 +119,7 @@ def _number(sample: Sample, started_ns: int, now_ns: int) -> NumberDataPoint:
 
 
 def _histograms(family: Family, started_ns: int, now_ns: int) -> Iterator[HistogramDataPoint]:
-    """One point per set of labels; its samples stand together: buckets by bound, then count and sum."""
+    """Yield one point per set of labels; its samples are adjacent: buckets by bound, then count and sum."""
     series: dict[tuple[tuple[str, str], ...], list[Sample]] = {}
     for sample in family.samples:
         labels = tuple((name, value) for name, value in sample.labels.items() if name != "le")
@@ -143,7 +143,7 @@ def _histograms(family: Family, started_ns: int, now_ns: int) -> Iterator[Histog
 
 
 def _exemplars(sample: Sample) -> Iterator[Exemplar]:
-    """Of a bucket or counter: the last job that fell into it."""
+    """Yield the exemplar of a bucket or counter: the last job that fell into it."""
     seen = sample.exemplar
     if seen is not None and "trace_id" in seen.labels:
         trace, span = int(seen.labels["trace_id"], 16), int(seen.labels.get("span_id", "0"), 16)

@@ -1,13 +1,13 @@
-"""What passes between the account of one credential and the account with the streams. Pure.
+"""Subjects between the account of one credential and the account with the streams. Pure.
 
-NATS checks what a client publishes and subscribes, and not where it has an answer sent: the broker's answer, the
-acknowledgement of a publication and what a consumer delivers go to the reply subject of the request, and a stream
-that takes this subject stores them. So no credential is in the account with the streams (tried on nats-server 2.15,
-decision 44). Each is in an account of its own, without streams, that imports what the credential may publish: an
-answer goes back through the import into that account, whatever the reply subject, and no further.
+NATS checks what a client publishes and subscribes, but not the reply subject of a request: the broker's answer, the
+acknowledgement of a publication and deliveries of a consumer go to that subject, and a stream that takes the subject
+stores them. So no credential is in the account with the streams (tested on nats-server 2.15, decision 44). Each is in
+its own account, without streams, which imports what the credential may publish: an answer goes back through the import
+into that account, whatever the reply subject, and no further.
 
-An account without streams answers requests to JetStream's API itself, saying that it has none. So the imports have
-the local subjects `streams.$JS.API...`, and the account maps what its client publishes to them.
+An account without streams answers requests to JetStream's API itself, with an error. So the imports have the local
+subjects `streams.$JS.API...`, and the account maps its client's publications to them.
 """
 
 from itertools import count
@@ -18,7 +18,7 @@ from muster.bus.names import API
 LOCAL = "streams"
 """First token of JetStream's API, as an account without streams imports it."""
 MAPPING = (f"{API}.>", f"{LOCAL}.{API}.>")
-"""From what clients publish to what the account imports. The broker looks at rights afterwards."""
+"""Mapping of published subjects to imports. The broker checks rights afterwards."""
 
 SERVED = (
     f"{API}.INFO",
@@ -29,10 +29,10 @@ SERVED = (
 )
 """What the account with the streams takes from those of credentials, each request answered once."""
 SERVED_OFTEN = (f"{API}.CONSUMER.MSG.NEXT.>",)
-"""The same, answered any number of times."""
+"""Imports whose requests are answered any number of times."""
 
 _TOLD = ("telemetry.", "logs.", "view.")
-"""What is said to whoever listens, streams among them, and is never answered: those streams acknowledge nothing."""
+"""Publications to subscribers, including streams, that are never answered: those streams acknowledge nothing."""
 _ANSWERS = ("_R_.", "_INBOX.")
 _QUESTIONS = "query."
 
@@ -55,19 +55,17 @@ def asked(rights: Rights) -> tuple[str, ...]:
 
 
 def _import_of(subject: str) -> str:
-    """An answer on a subject that is imported as it stands goes on through this import; one on a subject of an import
-    with wildcards does not. So a fence, which has none, is imported with one; what the client may publish stays as
-    narrow as its rights.
-    """
+    """Return the import of a subject. An answer to a subject that is imported without wildcards passes on through the
+    import; an answer to a subject of an import with wildcards does not. So a fence, which has none, is imported with
+    one; the client's permission to publish stays as narrow as its rights."""
     if subject.startswith(f"{API}.") or "*" in subject or subject.endswith(">"):
         return subject
     return f"{subject.rpartition('.')[0]}.*"
 
 
 def told(rights: Rights) -> tuple[str, ...]:
-    """Return what the account exports to whoever listens. The broker does not pass on what came in by an import, so
-    those who listen import it from here, and not from the account with the streams.
-    """
+    """Return the exports of the account to subscribers. The broker does not pass on messages of an import, so
+    subscribers import them from here, and not from the account with the streams."""
     return tuple(subject for subject in rights.publish if subject.startswith(_TOLD))
 
 

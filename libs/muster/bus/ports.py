@@ -40,7 +40,7 @@ class Refusal(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Refused:
-    """One draft that is refused whatever is appended with it. index: among the drafts that were given."""
+    """One draft that is refused in every batch. index: among the given drafts."""
 
     index: int
     reason: Refusal
@@ -57,10 +57,10 @@ class DraftsRefusedError(LogError):
 
 @dataclass(frozen=True, slots=True)
 class Batch:
-    """What one read gave. facts: in order, without those that were skipped (unknown, dead, voided).
+    """Result of one read. facts: in order, without skipped messages (unknown, dead, voided).
 
-    last_seq, time: of the newest message seen, skipped ones included; last_seq stays and time is None if there was
-    none. pending: messages in the log after last_seq, as far as the broker said.
+    last_seq, time: of the newest message seen, including skipped ones; last_seq stays and time is None if there was
+    none. pending: messages in the log after last_seq, as far as the broker reported.
     """
 
     facts: tuple[Fact, ...]
@@ -71,7 +71,7 @@ class Batch:
 
 @dataclass(frozen=True, slots=True)
 class Appended:
-    """Where a batch stands: sequences of its first message (the fence record) and of its last."""
+    """Position of a batch: sequences of its first message (the fence record) and of its last."""
 
     first_seq: int
     last_seq: int
@@ -94,7 +94,7 @@ class LogReader(Protocol):
 
 
 class LogAppender(Protocol):
-    """What appends for one service to one log. Every batch begins with a fence record that the broker compares."""
+    """Appender of one service to one log. Every batch begins with a fence record that the broker compares."""
 
     async def start_term(self, *, term: int, holder: str) -> Appended:
         """First append of a new leader: `term-started`, guarded by the newest fence. Raises LogError."""
@@ -117,16 +117,16 @@ class LogAppender(Protocol):
 
 
 class Log(Protocol):
-    """One log: who reads it and who appends to it."""
+    """Factory of the readers and appenders of one log."""
 
     name: LogName
 
     async def reader(self, *, after_seq: int) -> LogReader:
-        """A reader of everything after `after_seq` (0: from the start)."""
+        """Return a reader of everything after `after_seq` (0: from the start)."""
         ...
 
     def appender(self, service: str) -> LogAppender:
-        """The pen of `service`."""
+        """Return the appender of `service`."""
         ...
 
 
@@ -167,33 +167,33 @@ class TogetherTooLargeError(DraftsRefusedError):
 
 
 class FenceBrokenError(StaleFenceError):
-    """The newest message on a service's fence subject is no fence of that service: nobody can append for it.
+    """The newest message on a service's fence subject is not a fence of that service, so the service cannot append.
 
     seq: of that message.
     """
 
     def __init__(self, stream: str, subject: str, service: str, *, seq: int, why: str) -> None:
         super().__init__(
-            f"{stream}: message {seq} on {subject} is no fence of {service} ({why}), so nobody can lead it; "
+            f"{stream}: message {seq} on {subject} is no fence of {service} ({why}), so no process can lead it; "
             f"repair it: muster log repair-fence --service {service}"
         )
         self.seq = seq
 
 
 class FactsMissingError(LogError):
-    """The log no longer holds what a reader has yet to fold (trimmed), or no longer what it folded (store lost)."""
+    """The log no longer has facts that a reader must fold (trimmed), or facts that it folded (store lost)."""
 
 
 class StreamConflictError(LogError):
-    """A stream stands there with something that cannot be changed safely; names the stream and the field."""
+    """An existing stream cannot be changed safely; the message names the stream and the field."""
 
 
 class ArchiveError(LogError):
-    """An archive cannot be written or read, or the stream that it should go into is not empty."""
+    """An archive cannot be written or read, or its target stream is not empty."""
 
 
 class TrimRefusedError(LogError):
-    """A trim would remove what is still needed: facts too young, or a fence that a live leader counts on."""
+    """A trim would remove facts that are still needed: too young, or the fence of a live leader."""
 
 
 class ApiError(LogError):

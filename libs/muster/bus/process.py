@@ -54,9 +54,8 @@ Life = Callable[[], Awaitable[None]]
 
 @dataclass(frozen=True)
 class Supervision:
-    """How to keep a service going. voided: what operators let services skip. alone: nothing else is hosted here, so
-    standing still is the process's end and its exit code says so. on_poison: told True, and False when it goes on.
-    """
+    """Supervision of a service. voided: messages that operators let services skip. alone: nothing else is hosted here,
+    so a halt ends the process with its exit code. on_poison: called with True at a halt, with False at a resume."""
 
     condition: Condition
     clock: Clock
@@ -129,7 +128,7 @@ class DisconnectedError(Exception):
 
 @dataclass(eq=False)
 class _Connection:
-    """One connection. leaving: we close it ourselves, which ends nothing else."""
+    """One connection. leaving: the process closes it itself, which ends nothing else."""
 
     user: str
     leaving: bool = False
@@ -142,7 +141,7 @@ class _Connection:
 
 
 class Process:
-    """What one process hosts. Everything that it opens is closed by `stack`, last opened first."""
+    """Resources of one process. `stack` closes everything that it opens, last opened first."""
 
     def __init__(self, services: Sequence[CoreService | Hosted], settings: Settings, stack: AsyncExitStack) -> None:
         self._services = services
@@ -184,7 +183,7 @@ class Process:
         self._open_door()
 
     async def wait(self, stop: asyncio.Event) -> None:
-        """Until `stop` is set, a connection is closed for good, or the only service stands still."""
+        """Wait until `stop` is set, a connection is closed for good, or the only service halts."""
         stopping = asyncio.create_task(stop.wait())
         ends: list[asyncio.Future[object]] = [stopping, self._closed, *self._tasks]  # type: ignore[list-item]
         try:
@@ -252,7 +251,7 @@ class Process:
         return self._connections[user]
 
     async def _open(self, user: str, stack: AsyncExitStack) -> Client:
-        """A connection that `stack` closes; closed by anything else, it ends the process."""
+        """Open a connection that `stack` closes; if it is closed otherwise, the process ends."""
         connection = _Connection(user)
         connection.client = await connect(self._settings, user, on_closed=lambda _: self._on_closed(connection))
         stack.push_async_callback(connection.close)
@@ -297,7 +296,7 @@ class Process:
         return condition
 
     async def _start_answering(self) -> None:
-        """One broker per service that declares questions, on a connection of that service's user."""
+        """Start one broker per service that declares queries, on a connection of that service's user."""
         for declaration in {shell.name: shell.service.declaration for shell in self.shells}.values():
             if not declaration.queries:
                 continue
@@ -339,7 +338,7 @@ class Process:
         return not any(condition.stopped for condition in self._conditions), {"services": report}
 
     def _ready(self) -> tuple[bool, dict[str, object]]:
-        """A follower is ready to take over; a service that holds the lease and cannot start its term has no leader."""
+        """Return readiness: a follower is ready; a service that holds the lease but cannot start its term is not."""
         well, _ = self._health()
         unled = [
             {"service": shell.name, "log": shell.log.name.stream, "because": shell.held_up}

@@ -15,11 +15,11 @@ from muster.bus.ports import Refusal
 from muster.core.fact import Draft
 
 FAILURES_MIN = 2
-"""So often in a row appends fail before fewer drafts are sent."""
+"""Consecutive failed appends before fewer drafts are sent."""
 
 
 class Key(NamedTuple):
-    """What says that a draft is the same again. Its body does not: it may name the moment of the decision."""
+    """Identity of a draft without its body, which may name the time of the decision."""
 
     kind: str
     subject_id: str
@@ -41,7 +41,7 @@ class _Held:
 
 @dataclass(frozen=True, slots=True)
 class Admitted:
-    """What may be appended now. tried: held drafts that are tried again, alone; then nothing else is appended."""
+    """Drafts that may be appended now. tried: held drafts that are retried, alone; then nothing else is appended."""
 
     drafts: Sequence[Draft]
     tried: tuple[Key, ...] = ()
@@ -89,7 +89,7 @@ class Quarantine:
         self._set_next(now_s)
 
     def stored(self, keys: Sequence[Key], *, now_s: float) -> None:
-        """Release what was tried and stored, and all that was refused for the same reason: its cause may be gone."""
+        """Release the stored drafts, and all drafts that were refused for the same reason: its cause may be gone."""
         reasons = {held.reason for key in keys if (held := self._held.get(key)) is not None}
         self._held = OrderedDict((key, held) for key, held in self._held.items() if held.reason not in reasons)
         self._set_next(now_s)
@@ -124,7 +124,7 @@ class Quarantine:
 
 
 def _group(drafts: Sequence[Draft], index: int) -> Iterator[int]:
-    """The drafts that one must stand together with, itself included."""
+    """Yield the drafts that must be appended together with one, including itself."""
     together = drafts[index].together
     if not together:
         yield index
@@ -133,7 +133,7 @@ def _group(drafts: Sequence[Draft], index: int) -> Iterator[int]:
 
 
 def _held_back(drafts: Sequence[Draft], held: set[int]) -> set[int]:
-    """What is held, what must stand together with that, and what comes later about the same object."""
+    """Return the held drafts, the drafts that must be appended with them, and later drafts about the same objects."""
     left_out = set(held)
     while True:
         groups = {drafts[index].together for index in left_out} - {""}
@@ -178,7 +178,7 @@ class Narrowing:
         return self._sent
 
     def failed(self) -> None:
-        """The append failed."""
+        """Record that the append failed."""
         self._failures += 1
         if self.is_control:  # the broker is away: nothing is known of the suspects
             self.is_control, self._may_blame, self._suspects = False, False, ()
@@ -191,7 +191,7 @@ class Narrowing:
         self._most = max(1, len(self._sent) // 2)
 
     def stored(self) -> Sequence[Draft]:
-        """The append was stored. Return the drafts that are to blame for earlier failures, if that is known now."""
+        """Record that the append was stored. Return the drafts that caused earlier failures, if they are known now."""
         if self.is_control:
             blamed: Sequence[Draft] = self._suspects if self._may_blame else ()
             self.is_control, self._may_blame, self._suspects = False, not blamed, ()

@@ -52,7 +52,7 @@ Answer = TypeVar("Answer", bound=Wire)
 
 
 class UnansweredError(Exception):
-    """No answer came in time, nobody leads, or the answer cannot be read. Ask again later."""
+    """No answer came in time, the service has no leader, or the answer cannot be read. Ask again later."""
 
 
 class PackingError(Exception):
@@ -68,20 +68,20 @@ class ProblemError(Exception):
 
 
 class Answering(Protocol):
-    """A shell, as far as answering goes."""
+    """The part of a shell that answers queries."""
 
     @property
     def leading(self) -> bool:
-        """Only then it answers."""
+        """Return whether it leads; only a leader answers."""
         ...
 
     @property
     def core(self) -> Core:
-        """Whose state is asked."""
+        """Return the core that is queried."""
         ...
 
     def now(self) -> Instant:
-        """The moment of the answer."""
+        """Return the time of the answer."""
         ...
 
 
@@ -107,7 +107,7 @@ async def ask(
 
 
 def unpacked(data: bytes) -> bytes:
-    """An answer as its responder encoded it. Raises PackingError."""
+    """Return an answer as its responder encoded it. Raises PackingError."""
     if not data.startswith(_PACKED):
         return data
     stream = zlib.decompressobj()
@@ -121,12 +121,12 @@ def unpacked(data: bytes) -> bytes:
 
 
 def _packed(encoded: bytes) -> bytes:
-    """As it is if one message holds it, so that older readers go on reading it; else by zlib (RFC 1950)."""
+    """Return the answer unchanged if one message holds it, for older readers; else compressed by zlib (RFC 1950)."""
     return encoded if len(encoded) <= QUERY_BYTES_MAX else zlib.compress(encoded, QUERY_PACKING)
 
 
 class Responder:
-    """Answers one question. Without I/O: `answer` says what to send, None to stay silent."""
+    """Answers one query. Without I/O: `answer` returns the message to send, or None for no answer."""
 
     def __init__(
         self,
@@ -144,7 +144,7 @@ class Responder:
         self._time = time or SystemTime()
 
     def answer(self, body: bytes, *, reply: str) -> bytes | None:
-        """The answer or a problem; None if this process does not lead, or the reply subject is not a client's."""
+        """Return the answer or a problem; None if this process does not lead or the reply subject is no client's."""
         if not reply.startswith(REPLY_PREFIXES):
             self._count("forged")
             _logger.error("question %s with reply subject %r is not answered", self._query.name, reply)
@@ -183,14 +183,14 @@ class Responder:
 def responders(
     service: str, queries: Sequence[QueryType], handlers: Mapping[str, tuple[QueryHandler, Answering]]
 ) -> dict[str, Responder]:
-    """One responder per declared question. Raises KeyError if one has no handler."""
+    """Return one responder per declared query. Raises KeyError if one has no handler."""
     return {query.name: Responder(service, query, *handlers[query.name]) for query in queries}
 
 
 def query_broker(
     settings: Settings, service: str, answering: Mapping[str, Responder], *, on_closed: OnClosed
 ) -> NatsBroker:
-    """A broker, not started, that answers a service's questions with the service's own rights."""
+    """Return a broker, not started, that answers a service's queries with the service's own rights."""
     broker = NatsBroker(
         settings.nats_url,
         name=f"muster {service} queries",

@@ -25,16 +25,16 @@ IDLE_S = 1.0
 GRACE_S = 0.25
 RETRY_S = 0.05
 UNANSWERED_MAX = 2
-"""Checks without an answer on a connection that stands: the consumer was on a server of a cluster that is gone."""
+"""Unanswered checks on an open connection after which the consumer counts as lost with its server."""
 
 LEADER_ASKED_EVERY = 5
-"""Checks of an idle reader: with every so many the log's leader is asked, too."""
+"""Every n-th check of an idle reader asks the log's leader, too."""
 
 _logger = logging.getLogger(__name__)
 
 
 class RawReader:
-    """Messages as they stand in the stream, undecoded: for archives, and below `NatsReader`."""
+    """Messages as stored in the stream, undecoded: for archives, and below `NatsReader`."""
 
     def __init__(
         self,
@@ -82,7 +82,7 @@ class RawReader:
                 await self._feed.wait(min(deadline, self._checked_at + IDLE_S) - now)
 
     async def take(self, count: int) -> None:
-        """The first `count` of `waiting` were used; asks for more when there is room."""
+        """Remove the first `count` of `waiting`; request more messages if there is room."""
         for _ in range(count):
             self.waiting.popleft()
         self._checked_at = asyncio.get_running_loop().time()
@@ -113,7 +113,7 @@ class RawReader:
         try:
             await feed.refill()
             behind = await feed.behind(GRACE_S) or await self._behind_leader(feed)
-        except LogUnavailableError:  # the connection says so by itself, or one of the next checks answers
+        except LogUnavailableError:  # the connection reports it, or one of the next checks answers
             self._unanswered += 1
             return "" if self._unanswered < UNANSWERED_MAX else "its server does not answer"
         self._unanswered = 0

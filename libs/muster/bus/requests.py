@@ -1,4 +1,4 @@
-"""Single facts, without lease, term or fence: how the gateway writes, and whoever copies facts between streams."""
+"""Append of single facts, without lease, term or fence: for the gateway, and for copies between streams."""
 
 from dataclasses import dataclass
 from enum import StrEnum
@@ -16,7 +16,7 @@ SINGLE_TIMEOUT_S = 2.0
 
 
 class Outcome(StrEnum):
-    """What became of one message.
+    """Outcome of one message.
 
     EXISTS: its subject already holds a message (or its id was stored within the duplicate window); look it up.
     UNAVAILABLE: no answer, so whether it was stored is unknown; the same message may be sent again.
@@ -30,7 +30,7 @@ class Outcome(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Single:
-    """What became of one message, and why. seq: where it stands (STORED, or EXISTS where the broker told), else 0."""
+    """Outcome of one message and its reason. seq: its position (STORED, or EXISTS if the broker reports it), else 0."""
 
     outcome: Outcome
     seq: int = 0

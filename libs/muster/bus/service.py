@@ -1,4 +1,4 @@
-"""What a process hosts. A service's `app.py` answers `services(settings)`; the shell and the host do the rest."""
+"""The services of a process. A service's `app.py` implements `services(settings)`; the shell and the host run them."""
 
 import asyncio
 from collections.abc import Callable, Mapping, Sequence
@@ -17,16 +17,16 @@ from muster.schemas.registry import StreamRole
 
 @dataclass(frozen=True, slots=True)
 class LeaderHandle:
-    """What a sink may ask of its shell, from the shell's own loop."""
+    """Requests of a sink to its shell, called in the shell's own loop."""
 
     wake: Callable[[], None] = lambda: None
     """Have the core asked soon whether it has anything to decide."""
     leads: Callable[[], bool] = lambda: True
     """Whether the service leads at this very moment; an effect may start only then."""
     now: Callable[[], Instant] = lambda: Instant(0)
-    """The moment at which the service decides: never before the newest fact that it folded."""
+    """Return the time of decisions: never before the newest fact that was folded."""
     fail: Callable[[BaseException], None] = lambda _: None
-    """Stop the service with this error, as if `after_fold` had raised it: what runs beside the folds failed."""
+    """Stop the service with this error, as if `after_fold` had raised it: a task beside the folds failed."""
 
     def ended(self, task: asyncio.Task[None]) -> None:
         """Stop the service if this task failed, for `add_done_callback`. A cancelled one did not."""
@@ -35,21 +35,21 @@ class LeaderHandle:
 
 
 class Sink(Protocol):
-    """What follows a fold into the world beside the log: a read model, telemetry. Derived, so it may be lost.
+    """Follower of a fold that writes outside the log: a read model, telemetry. Its data is derived, so it may be lost.
 
     Only the leader's sink is opened and called. A raised error stops the service (crash-only): recovery opens it anew.
     """
 
     async def open(self, core: Core, connection: Client, leader: LeaderHandle) -> None:
-        """The core was recovered to the log's head; bring the outside up to it."""
+        """Bring the outside up to date with the core, which was recovered to the log's head."""
         ...
 
     async def after_fold(self, facts: Sequence[Fact], *, last_seq: int, now: Instant) -> None:
-        """`facts` were just folded, up to `last_seq`. Also called without facts when the core's wake-up comes."""
+        """Handle `facts`, just folded, up to `last_seq`. Also called without facts at the core's wake-up."""
         ...
 
     async def close(self) -> None:
-        """Leave: the service stops or lost its lease."""
+        """Stop: the service stops or lost its lease."""
         ...
 
 
@@ -89,5 +89,5 @@ class Connect(Protocol):
     """Opens a connection to the bus as `user`: reconnects for ever, and its end is the process's end."""
 
     async def __call__(self, user: str) -> Client:
-        """A connected client with that user's rights."""
+        """Return a connected client with that user's rights."""
         ...

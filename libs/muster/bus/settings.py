@@ -38,12 +38,11 @@ class _Section(BaseModel):
 
 
 class TelemetrySettings(_Section):
-    """enabled: pages are scraped at all. url: of a node's page, with {node} and {address} filled in; "": of the
-    stack's own exporters on a simulated cluster, port 9400 of the node's address on a real one. interval_s: between two
-    readings of a node. timeout_s: of one. stale_s: an exporter that says the same for so long is taken for stale.
-    idle_below_pct: a GPU whose utilisation and SM activity are at or below it does nothing. idle_after_s: a held GPU
-    that does nothing for so long is listed. report_s: between two facts of what a running job used.
-    """
+    """enabled: whether pages are scraped. url: of a node's page, with {node} and {address} filled in; "": the stack's
+    own exporters on a simulated cluster, port 9400 of the node's address on a real one. interval_s: between two
+    readings of a node. timeout_s: of one reading. stale_s: time without a change after which an exporter is stale.
+    idle_below_pct: a GPU whose utilization and SM activity are at or below this is idle. idle_after_s: time after which
+    a held idle GPU is listed. report_s: between two facts about the use of a running job."""
 
     enabled: bool = True
     url: str = ""
@@ -66,10 +65,10 @@ class TelemetrySettings(_Section):
 
 
 class BrakeSettings(_Section):
-    """What stops health: nothing is withheld, repaired or given back until `muster health brake reset`.
+    """Limit of health: once tripped, nothing is drained, repaired or given back until `muster health brake reset`.
 
-    share: of all nodes; more than that suspected within the window trip it. nodes_min: so many may be in any case.
-    window_s: within which they are counted.
+    share: of all nodes; more suspected nodes within the window trip it. nodes_min: number that never trips it.
+    window_s: time within which they are counted.
     """
 
     share: Annotated[float, Field(gt=0, le=1)] = 0.1
@@ -90,17 +89,17 @@ class LemonSettings(_Section):
 
 
 class HealthSettings(_Section):
-    """What health does with what it sees.
+    """Actions of health after faults.
 
-    enabled: readings of GPUs are listened to. rules: a file, or a folder of files, of rules over the built-in ones
-    (`muster health rules check`). dry_run: faults are recorded, nothing is withheld. opt_out: nodes of which the same
-    holds; a node's label `muster.dev/health: observe` says so too. repair: sick hardware is reset, rebooted, replaced;
-    else it waits for a person. verify: suite of checks that must all pass before a node is given back; "none": only a
-    person's word does that. verify_device: the same of a device. attempts_max: repairs that are tried. action_s: limit
-    of one. periodic: suite of checks that may run beside jobs. periodic_every_s: between two of a node, 0: none. deep:
-    suite for nodes that idle, which are withheld for it. deep_every_s: between two of a node, 0: none. deep_at_once:
-    nodes that are checked so at a time. soak_s: how long what passed its checks is watched before jobs come. steady_s:
-    how long a page must show that a lasting fault is over. brake: see below. lemons: see below.
+    enabled: readings of GPUs are evaluated. rules: a file, or a folder of files, of rules over the built-in ones
+    (`muster health rules check`). dry_run: faults are recorded, but nothing is drained. opt_out: nodes for which the
+    same applies, as for nodes with the label `muster.dev/health: observe`. repair: faulty hardware is reset, rebooted,
+    replaced; else it waits for an operator. verify: suite of checks that must all pass before a node is given back;
+    "none": only an operator gives it back. verify_device: the same of a device. attempts_max: maximum number of
+    repairs. action_s: time limit of one. periodic: suite of checks that may run beside jobs. periodic_every_s: between
+    two of a node, 0: none. deep: suite for idle nodes, which are drained for it. deep_every_s: between two of a node,
+    0: none. deep_at_once: concurrent deep checks. soak_s: time of observation after passed checks, before jobs are
+    placed. steady_s: time for which a page must show that a lasting fault is over. brake: see below. lemons: see below.
     """
 
     enabled: bool = True
@@ -147,14 +146,13 @@ class UpgradeSettings(_Section):
 
 
 class FleetSettings(_Section):
-    """The simulated cluster's nodes: a regular fleet, or exactly those of an openb node list (`csv`).
+    """The nodes of the simulated cluster: a regular fleet, or exactly those of an openb node list (`csv`).
 
-    nodes: how many. prefix: their names begin with it. gpus_per_node, gpu_model, cpu_milli, memory_mib: of each node.
+    nodes: their number. prefix: of their names. gpus_per_node, gpu_model, cpu_milli, memory_mib: of each node.
     rack_size: nodes of a rack. racks_per_block: racks of a block. nvlink_size: nodes of a rack that share an NVLink
-    domain; 0 declares no such
-    level. kubelet_picks: a placement says how many GPUs of a node and not which, as on clusters with a device plugin.
-    share_milli: sizes, ascending, in which a part of a GPU can be had; None: any. csv: the node list; then nothing else
-    here counts.
+    domain; 0 declares no such level. kubelet_picks: a placement has the number of a node's GPUs and not their indexes,
+    as on clusters with a device plugin. share_milli: sizes, ascending, of parts of a GPU; None: any. csv: the node
+    list, which replaces the other fields.
     """
 
     nodes: Annotated[int, Field(ge=0, le=100_000)] = 64
@@ -180,12 +178,12 @@ class FleetSettings(_Section):
 
 
 class SchedulerSettings(_Section):
-    """The scheduler's limits.
+    """Limits of the scheduler.
 
-    decide_s: a decision that takes longer, of any service, is counted as over its time. unschedulable_interval_s: why a
-    job waits is said anew at most so often. checkpoint_every_facts: a checkpoint is asked for after so many. blame_s:
-    so long after an error of a job with GPUs it is awaited whether health blames the hardware, before a retry of the
-    job is used. None: where telemetry reads pages, the interval of its readings and 2 s more, at most a minute.
+    decide_s: time limit of a decision, of any service; longer decisions are counted. unschedulable_interval_s: minimum
+    interval between two reports why a job waits. checkpoint_every_facts: number of facts between checkpoints. blame_s:
+    time after an error of a job with GPUs in which health may blame the hardware, before a retry of the job is used.
+    None: the interval of telemetry's readings and 2 s more, at most a minute, if it reads pages.
     """
 
     decide_s: Annotated[float, Field(gt=0)] = 0.05
@@ -197,9 +195,9 @@ class SchedulerSettings(_Section):
 class BusSettings(_Section):
     """Limits of the log and of the shell.
 
-    lease_ttl_s: a leader that is silent for so long is replaced. log_bytes_max, fed_bytes_max: what the cluster's log
-    and the federation's may hold; then they refuse more. trim_keep_s: facts younger than that are never trimmed.
-    replicas: copies of each stream, in a cluster of NATS servers.
+    lease_ttl_s: time without a renewal after which a leader is replaced. log_bytes_max, fed_bytes_max: maximum size of
+    the cluster's log and the federation's; at it they refuse more. trim_keep_s: minimum age of trimmed facts. replicas:
+    copies of each stream, in a cluster of NATS servers.
     """
 
     lease_ttl_s: Annotated[float, Field(ge=0.5)] = 3.0
@@ -233,13 +231,13 @@ class FabricSettings(_Section):
 
 
 class WebhookSettings(_Section):
-    """Where chosen events are posted.
+    """Receiver of selected events.
 
-    name: its place in the log hangs on it. url: where to. url_file: a file that holds the address, instead, for those
-    that are secrets themselves, as Slack's are. events: names of the notifier's table. teams: whose jobs; none:
-    everybody's. secret: a file with the key that each request is signed with; never the key itself. format: a JSON
-    document, or what Slack's incoming webhooks take. timeout_s: of one request. attempts_max: then the event goes to
-    the dead letters. backoff_s: before the second attempt; it doubles. backoff_s_max: longest wait before the next.
+    name: its position in the log belongs to the name. url: of the receiver. url_file: a file with the address instead,
+    if that is a secret, as Slack's is. events: names of the notifier's table. teams: whose jobs; none: all. secret: a
+    file with the key that signs each request; never the key itself. format: a JSON document, or that of Slack's
+    incoming webhooks. timeout_s: of one request. attempts_max: then the event becomes a dead letter. backoff_s: before
+    the second attempt; it doubles. backoff_s_max: longest wait before the next.
     """
 
     name: Name
@@ -264,15 +262,15 @@ class WebhookSettings(_Section):
 class Settings(_Section):
     """One stack, or one process of it.
 
-    state_dir: everything of the stack. role: whole: one cluster and its federation on one broker; centre: the
-    federation of the clusters that `federation.clusters` names, each of which is a cell: one cluster with a broker of
-    its own that joins the centre's as a leaf node. cluster: its name, part of every subject; in the centre one of its
-    clusters, the first unless another is named. nats_url, redis_url: where the servers
-    are. credentials_dir: one `<user>.creds` per NATS user that this process may use. http_host, http_port: where the
-    gateway listens. metrics_port: where this process shows its metrics; 0: nowhere. websocket_url: where browsers reach
-    NATS. dashboard_url: where people reach the gateway, for links in messages. kubernetes: the real cluster; None: a
-    simulated one. local: jobs are processes of this machine. fleet, simulation, scheduler, scaling, fabrics, composer,
-    webhooks, guard, telemetry, health, preflight, upgrades, federation, bus, access, http, identity, tls: see below.
+    state_dir: directory of the stack. role: whole: one cluster and its federation on one broker; centre: the federation
+    of the clusters that `federation.clusters` names, each of which is a cell: one cluster with its own broker that
+    joins the center's as a leaf node. cluster: its name, part of every subject; in the center one of its clusters, by
+    default the first. nats_url, redis_url: addresses of the servers. credentials_dir: one `<user>.creds` per NATS user
+    that this process may use. http_host, http_port: address of the gateway. metrics_port: port of this process's
+    metrics; 0: none. websocket_url: NATS address for browsers. dashboard_url: address of the gateway for links in
+    messages. kubernetes: the real cluster; None: a simulated one. local: jobs are processes of this machine. fleet,
+    simulation, scheduler, scaling, fabrics, composer, webhooks, guard, telemetry, health, preflight, upgrades,
+    federation, bus, access, http, identity, tls: see below.
     """
 
     state_dir: Path
@@ -309,7 +307,7 @@ class Settings(_Section):
 
     @property
     def clusters(self) -> tuple[str, ...]:
-        """Return the clusters whose logs are on this broker: its own, or in the centre copies of all."""
+        """Return the clusters whose logs are on this broker: its own, or in the center copies of all."""
         if self.role != "centre":
             return (self.cluster,)
         return tuple(member.name for member in self.federation.clusters)
@@ -328,7 +326,7 @@ class Settings(_Section):
         if self.role == "centre" and self.cluster not in self.clusters:
             names = ", ".join(self.clusters) or "none"
             raise ValueError(
-                f"cluster: {self.cluster!r} is not in federation.clusters ({names}); a centre has at least one, and "
+                f"cluster: {self.cluster!r} is not in federation.clusters ({names}); a center has at least one, and "
                 "its own name must be one of them"
             )
         return self

@@ -68,8 +68,7 @@ class ServiceLog(Protocol):
         ...
 
     async def newest_term(self, service: str) -> int:
-        """Return the term of the service's newest fence, 0 without one. Raises LogError: FenceBrokenError if it is
-        invalid."""
+        """Return the term of the service's newest fence, 0 without one. Raises LogError, also FenceBrokenError."""
         ...
 
 

@@ -15,7 +15,7 @@ _logger = logging.getLogger(__name__)
 
 
 class Snapshots:
-    """Uploads what is offered, one at a time. What fails is counted and not retried: the next checkpoint comes."""
+    """Uploads offered snapshots, one at a time. A failure is counted and not retried: the next checkpoint follows."""
 
     def __init__(
         self, checkpoints: Checkpoints, service: str, log: LogName, metrics: ShellMetrics, limits: ShellLimits
@@ -48,7 +48,7 @@ class Snapshots:
             self._metrics.part("skipped")
 
     async def run(self) -> None:
-        """Upload for ever."""
+        """Upload until cancelled."""
         while True:
             await self._offered.wait()
             self._offered.clear()

@@ -9,7 +9,7 @@ TICK_S = 0.25
 
 @dataclass
 class StaggeredRounds:
-    """Goes round a changing set of names once per interval. Pure: `turn` says who is next."""
+    """Visits a changing set of names once per interval. Pure: `turn` returns the next names."""
 
     interval_s: float
     _ring: tuple[str, ...] = ()
@@ -22,7 +22,7 @@ class StaggeredRounds:
         return max(1, round(self.interval_s / TICK_S))
 
     def turn(self, names: Callable[[], Sequence[str]]) -> Sequence[str]:
-        """Those whose turn this tick is. names: asked at the start of each round; each has one turn per round."""
+        """Return the names whose turn this tick is, each once per round. names: called at the start of each round."""
         if not self.interval_s:
             return ()
         if self._tick == 0:

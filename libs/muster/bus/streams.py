@@ -1,4 +1,4 @@
-"""The streams of a stack, made by one bootstrap step at every start. Limits and sources stand here alone."""
+"""The streams of a stack, created by one bootstrap step at every start, with their limits and sources."""
 
 import logging
 from collections.abc import Mapping, Sequence
@@ -36,11 +36,11 @@ OUTPUT_AGE_S = 3600
 OUTPUT_BYTES_MAX = 256 * 1024**2
 CHECKPOINT_BYTES_MAX = 4 * 1024**3
 COPIED_CHECKPOINT_BYTES_MAX = 1024**3
-"""Of one cluster, in a centre: the newest, so many as there is room for."""
+"""Size limit of the copies of one cluster's checkpoints in a center; the oldest are dropped first."""
 BUCKET_BYTES_MAX = 64 * 1024**2
 
 _NO_EFFECT: tuple[object, ...] = (None, False, 0, -1, "", "none", {}, [])
-"""What the server fills in for an option that nobody set, in any release."""
+"""Values that any release of the server fills in for an option that is not set."""
 _OTHERS_MAY_SET = ("description", "metadata", "placement")
 """Notes, and which servers of a NATS cluster store the stream: neither copies nor changes a message."""
 _LOG_PREFIX = cluster_log("").stream
@@ -52,7 +52,7 @@ Json = dict[str, object]
 
 @dataclass(frozen=True, slots=True)
 class StreamPlan:
-    """How one stream should be. sources: by name of the stream that they take from, merged with what stands there."""
+    """Configuration of one stream. sources: by name of the source stream, merged with existing sources."""
 
     name: str
     config: Mapping[str, object]
@@ -60,7 +60,7 @@ class StreamPlan:
 
 
 def plan(settings: Settings) -> tuple[StreamPlan, ...]:
-    """Every stream of this broker, in an order in which sources come before what takes from them."""
+    """Return every stream of this broker, sources before the streams that take from them."""
     bus, own = settings.bus, settings.cluster
     made: tuple[StreamPlan, ...]
     match settings.role:
@@ -88,7 +88,7 @@ def _fed(bus: BusSettings) -> StreamPlan:
 
 
 def _log(cluster: str, bus: BusSettings, *, fed_domain: str = "") -> StreamPlan:
-    """A cluster's log, which takes from FED what is addressed to it. fed_domain: of another broker, that has FED."""
+    """Return a cluster's log, which takes its messages of FED. fed_domain: of another broker, if that has FED."""
     log = cluster_log(cluster)
     source = _source(FED_LOG.stream, _addressed_to(cluster))
     if fed_domain:
@@ -97,7 +97,7 @@ def _log(cluster: str, bus: BusSettings, *, fed_domain: str = "") -> StreamPlan:
 
 
 def _reports(clusters: Sequence[str], bus: BusSettings) -> StreamPlan:
-    """What the clusters tell the federation, from their logs or the copies of those on this broker."""
+    """Return the stream of the clusters' reports to the federation, from their logs or copies on this broker."""
     config = {**_config((), bytes_max=bus.fed_bytes_max), "deny_delete": True}
     sources = tuple(_source(cluster_log(cluster).stream, _reported_by(cluster)) for cluster in clusters)
     return StreamPlan(FED_UP_LOG.stream, config, sources)
@@ -115,11 +115,11 @@ def _telemetry(cluster: str) -> StreamPlan:
 
 
 def _copies(cluster: str, bus: BusSettings) -> tuple[StreamPlan, ...]:
-    """What a centre has of a cell: its log, message for message, the newest of its checkpoints, its output, and its
-    telemetry as it comes in.
+    """Return a center's copies of a cell: its log, message for message, its newest checkpoints, its output, and its
+    live telemetry.
 
-    A copy has its original's sequences, times and headers, and nobody writes to it. Readings of a time when the link
-    was cut are not worth their way.
+    A copy has its original's sequences, times and headers, and no other writer. Readings from an outage of the link are
+    not fetched later.
     """
     log, output = cluster_log(cluster).stream, output_stream(cluster)
     stored = {**_config((), bytes_max=bus.log_bytes_max), "deny_delete": True}
@@ -140,13 +140,12 @@ def _copies(cluster: str, bus: BusSettings) -> tuple[StreamPlan, ...]:
 
 
 async def bootstrap(connection: Client, settings: Settings, *, alone: bool = False) -> None:
-    """Make what is missing, change what drifted, leave the rest. Any number of times, also while services run.
+    """Create missing streams, change those that differ, keep the rest. May run repeatedly, also beside services.
 
-    alone: a centre whose cells are not there yet: leave out what is taken from them. The broker would ask for what
-    does not exist, and then wait ever longer before it asks again.
+    alone: of a center whose cells do not exist yet: leave out their sources. The broker would request streams that do
+    not exist, and then wait longer and longer between requests.
     Raises StreamConflictError if a stream holds more than its new size allows, has other subjects or storage, or has
-    options or sources that Muster did not set;
-    ApiError, LogUnavailableError.
+    options or sources that Muster did not set; ApiError, LogUnavailableError.
     """
     for stream in plan(settings):
         if alone and ("mirror" in stream.config or stream.name == FED_UP_LOG.stream):
@@ -198,7 +197,7 @@ def _sources_of(config: Mapping[str, object]) -> list[Json]:
 
 
 def _is_report_source(source: Json) -> bool:
-    """Whether it is what bootstrap of another cluster on this broker adds to the reports, of this release or before."""
+    """Return whether bootstrap of another cluster on this broker, of any release, added this source to the reports."""
     name, transforms = str(source.get("name", "")), source.get("subject_transforms")
     if not name.startswith(_LOG_PREFIX) or not isinstance(transforms, list) or set(source) - _SOURCE_KEYS:
         return False
@@ -211,7 +210,7 @@ def _is_report_source(source: Json) -> bool:
 
 
 def _refuse_loss(wanted: StreamPlan, found: jsapi.StreamInfo) -> None:
-    """A size below what is stored would refuse every append (or, where old messages go first, delete them)."""
+    """Refuse a size below the stored size: it would refuse every append (or delete the oldest messages)."""
     bytes_max = wanted.config.get("max_bytes")
     if isinstance(bytes_max, int) and 0 < bytes_max < found.state.bytes:
         raise StreamConflictError(
@@ -227,9 +226,9 @@ def _refuse_loss(wanted: StreamPlan, found: jsapi.StreamInfo) -> None:
 
 
 def _merged(found: Mapping[str, object], wanted: Sequence[Mapping[str, object]]) -> tuple[Mapping[str, object], ...]:
-    """The sources that stand there, those of the same stream replaced: other clusters' sources stay.
+    """Return the existing sources with those of the same stream replaced: other clusters' sources stay.
 
-    Where a restored stream goes on (`archive.import_log`) is kept.
+    The position at which a restored stream continues (`archive.import_log`) is kept.
     """
     by_name: dict[str, Mapping[str, object]] = {str(source["name"]): source for source in _sources_of(found)}
     for source in wanted:
@@ -259,23 +258,23 @@ def _config(subjects: Sequence[str], *, bytes_max: int) -> Json:
 
 
 def _log_config(subjects: str, bytes_max: int) -> Json:
-    """A log: single facts cannot be deleted, only its beginning purged."""
+    """Return the configuration of a log: single facts cannot be deleted, only its beginning purged."""
     return {**_config((subjects,), bytes_max=bytes_max), "allow_atomic": True, "deny_delete": True}
 
 
 def _recent(subjects: Sequence[str], *, bytes_max: int, age_s: int) -> Json:
-    """Keeps the newest: for what is worthless when old. It acknowledges nothing, and nobody waits for it: what comes in
-    from other accounts and cells brings its reply subject along, and whatever stream takes that would store the answer.
-    """
+    """Return the configuration of a stream that keeps the newest messages. It acknowledges nothing, and no publisher
+    waits for it: messages from other accounts and cells bring their reply subject along, and a stream that takes it
+    would store the answer."""
     return {**_config(subjects, bytes_max=bytes_max), "discard": "old", "max_age": age_s * NS_PER_S, "no_ack": True}
 
 
 def _bucket(name: str, *, ttl_s: float = 0.0) -> Json:
-    """A key-value bucket, as every NATS client expects one (ADR-8), but read from the leader alone.
+    """Return the configuration of a key-value bucket (ADR-8) that is read from the leader only.
 
-    A direct get may be served by a follower, so it could show a lease or a token that is gone; and its answer carries
-    the stored headers to a subject of the asker's choice. No rollups: one such message would empty the bucket, and
-    whoever may store a message anywhere could have the broker deliver it here.
+    A direct get may be served by a follower, so it could return a lease or a token that is gone; and its answer carries
+    the stored headers to a subject that the client chooses. No rollups: one such message would empty the bucket, and a
+    client that may store a message anywhere could make the broker deliver it here.
     """
     window_s = min(ttl_s, DUPLICATE_WINDOW_S) if ttl_s else DUPLICATE_WINDOW_S
     return {
@@ -290,32 +289,31 @@ def _bucket(name: str, *, ttl_s: float = 0.0) -> Json:
 
 
 def _object_store(name: str) -> Json:
-    """An object store, as every NATS client expects one (ADR-20), but read from the leader alone."""
+    """Return the configuration of an object store (ADR-20) that is read from the leader only."""
     config = _config((f"$O.{name}.C.>", f"$O.{name}.M.>"), bytes_max=CHECKPOINT_BYTES_MAX)
     return {**config, "allow_rollup_hdrs": True, "allow_direct": False}
 
 
 def _source(stream: str, transforms: Sequence[tuple[str, str]]) -> Json:
-    """An external source that named its own domain would be accepted and move nothing."""
+    """Return a source. An external source that named its own domain would be accepted but transfer nothing."""
     return {"name": stream, "subject_transforms": [{"src": src, "dest": dest} for src, dest in transforms]}
 
 
 def _external(domain: str, *, deliver: str) -> Json:
-    """Of another domain, delivered on subjects of one cluster's own: no other cell may listen there."""
+    """Return the reference to another domain. Deliveries use the cluster's own subjects: no other cell may listen."""
     return {"api": api_of(domain), "deliver": deliver}
 
 
 def _addressed_to(cluster: str) -> list[tuple[str, str]]:
-    """What federation says to a cluster. One wildcard: every sourced message carries its source's transforms along,
-    and a source whose transforms change starts over.
-    """
+    """Return the transforms of the federation's messages to a cluster. One wildcard, since every sourced message
+    carries its source's transforms, and a source whose transforms change starts over."""
     return [(addressed_to(cluster), f"muster.{cluster}.federation.>")]
 
 
 def _reported_by(cluster: str) -> list[tuple[str, str]]:
-    """What a cluster reports to the federation: exactly the facts that the table knows in the reports.
+    """Return the transforms of a cluster's reports to the federation: exactly the facts of the reports in the table.
 
-    A row added there changes the transforms, so the reports of all jobs come once more; their ids tell.
+    A new row changes the transforms, so the reports of all jobs are sent again; receivers recognize their ids.
     """
     return [
         (

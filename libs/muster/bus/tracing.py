@@ -1,4 +1,4 @@
-"""What a shell tells of its work, if OTEL_EXPORTER_OTLP_ENDPOINT is set; else nothing is gathered nor imported."""
+"""Traces of a shell's work, if OTEL_EXPORTER_OTLP_ENDPOINT is set; else nothing is collected or imported."""
 
 import importlib
 import os
@@ -16,14 +16,14 @@ _CHARACTERS = 55
 
 
 def sends(signal: str, environment: Mapping[str, str]) -> bool:
-    """Whether `traces`, `metrics` or `logs` go to a collector: by the standard variables, as the SDK reads them."""
+    """Return whether `traces`, `metrics` or `logs` go to a collector, by the standard variables of the SDK."""
     return bool(environment.get(ENDPOINT_VARIABLE)) and environment.get(f"OTEL_{signal.upper()}_EXPORTER") != "none"
 
 
 def sampled_one_in(environment: Mapping[str, str]) -> int:
-    """Of so many traces one is sent whole: by OTEL_TRACES_SAMPLER_ARG, a ratio as the SDK's samplers take it.
+    """Return n if one in n traces is sent whole: from OTEL_TRACES_SAMPLER_ARG, a ratio as the SDK's samplers take it.
 
-    Raises ValueError for what is no ratio above 0, up to 1.
+    Raises ValueError if it is not a ratio above 0, up to 1.
     """
     said = environment.get(RATIO_VARIABLE, "")
     if not said:
@@ -35,7 +35,7 @@ def sampled_one_in(environment: Mapping[str, str]) -> int:
 
 
 class Tracing(Protocol):
-    """What a shell tells of its work. enabled: False if telling is wasted, so callers need not gather anything."""
+    """Interface for the traces of a shell. enabled: False if traces are discarded, so that callers collect nothing."""
 
     enabled: bool
 
@@ -53,18 +53,18 @@ class Tracing(Protocol):
 
 
 class NoTracing:
-    """No collector is set."""
+    """Tracing without a collector."""
 
     enabled = False
 
     def work(self, operation: str, *, start_ns: int, end_ns: int, messages: int, error: str = "") -> None:
-        """Nothing."""
+        """Do nothing."""
 
     def own_facts(self, facts: Iterable[Fact], *, start_ns: int) -> None:
-        """Nothing."""
+        """Do nothing."""
 
     def close(self) -> None:
-        """Nothing."""
+        """Do nothing."""
 
 
 def make_tracing(service: str, *, scope: str, template: str) -> Tracing:
@@ -79,7 +79,7 @@ def make_tracing(service: str, *, scope: str, template: str) -> Tracing:
 
 
 def about(traceparent: str) -> dict[str, str]:
-    """`extra=` of a log line about the job or fact of this traceparent; nothing if there is none."""
+    """Return `extra=` of a log line about the job or fact of this traceparent; empty if there is none."""
     if len(traceparent) != _CHARACTERS:
         return {}
     return {"trace_id": traceparent[_TRACE], "span_id": traceparent[_SPAN]}
@@ -96,7 +96,7 @@ class Exemplars:
         self._one_in = one_in
 
     def of(self, traceparent: str, *, slow: bool = False) -> dict[str, str] | None:
-        """The exemplar of a sample about this job; None if there is no trace, or it need not be found."""
+        """Return the exemplar of a sample about this job; None if there is no trace, or it need not be found."""
         if len(traceparent) != _CHARACTERS:
             return None
         if slow or int(traceparent[_TRACE], 16) % self._one_in == 0:

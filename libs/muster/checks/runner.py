@@ -34,7 +34,7 @@ LAST_S = 1.0
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """Where checks run. gpus: that the pod was given, None: nobody said. rank, nodes: of the gang, by pods with GPUs.
+    """Place of a run of checks. gpus: of the pod, None: unknown. rank, nodes: of the gang, by pods with GPUs.
 
     first: host of the gang's first pod.
     """

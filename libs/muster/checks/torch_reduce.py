@@ -17,7 +17,7 @@ WARM_UP = 3
 
 def main(mib: int, rounds: int) -> int:
     """Measure the bandwidth. Raises exceptions of torch: then nothing is printed, and the check could not run."""
-    torch = importlib.import_module("torch")  # of the image, if it has it: no dependency of ours
+    torch = importlib.import_module("torch")  # of the image, if it has it: not a dependency of Muster
     dist = importlib.import_module("torch.distributed")
     has_gpus = torch.cuda.is_available()
     dist.init_process_group("nccl" if has_gpus else "gloo")

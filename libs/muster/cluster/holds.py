@@ -38,7 +38,7 @@ _NO_JOBS: Mapping[str, Sequence[Slot]] = MappingProxyType({})
 
 @dataclass(slots=True)
 class Hold:
-    """What one job holds. Read-only; only `Holds` changes it."""
+    """Holds of one job. Read-only; only `Holds` changes it."""
 
     attempt: int
     """Number of the attempt that holds it."""

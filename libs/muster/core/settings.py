@@ -182,7 +182,7 @@ class ModelSettings(_Section):
 
 
 class ScalingSettings(_Section):
-    """What the scaler may do."""
+    """Limits of the scaler."""
 
     mode: Literal["embedded", "cluster-autoscaler", "off"] = "embedded"
     """The autoscaler whose requests for nodes the scaler follows: its own, the Cluster Autoscaler, or none."""

@@ -55,7 +55,7 @@ def is_served(group_version: str, served: Iterable[str]) -> bool:
 
 
 def understood(resource: Resource, obj: JsonObject, api_version: str = "") -> JsonObject:
-    """Return an object in its v1 form. `api_version` is the list's, whose items do not name theirs.
+    """Return an object in its v1 form. `api_version` is the list's, whose items have none.
 
     The object itself is not changed. Other objects, such as a Status, are returned as they are.
     """

@@ -17,7 +17,7 @@ READING = frozenset({"get", "list", "watch"})
 
 @dataclass(frozen=True, slots=True)
 class Asked:
-    """What was requested: an RBAC verb, the resource as in permissions ("pods/binding"), and the object."""
+    """The request: an RBAC verb, the resource as in permissions ("pods/binding"), and the object."""
 
     verb: str
     resource: str

@@ -23,7 +23,7 @@ class Key(NamedTuple):
 
 
 class Happened(Enum):
-    """What happened to an object."""
+    """An event of an object."""
 
     ADDED = "added"
     MODIFIED = "modified"

@@ -38,26 +38,26 @@ class OfficialCredentials:
 
     @property
     def url(self) -> str:
-        """See `Credentials.url`."""
+        """Return the API server's URL."""
         return str(self._configuration.host).rstrip("/")
 
     @property
     def proxy(self) -> str | None:
-        """See `Credentials.proxy`."""
+        """Return the URL of the HTTP proxy, None without one."""
         return self._configuration.proxy
 
     @property
     def server_name(self) -> str | None:
-        """See `Credentials.server_name`."""
+        """Return the name in the server's certificate, if it is not the host's."""
         return self._configuration.tls_server_name
 
     async def authorization(self) -> str:
-        """See `Credentials.authorization`."""
+        """Return the value of the header Authorization, "" without one."""
         await self._fresh()
         return self._configuration.api_key.get("BearerToken", "")
 
     async def tls(self) -> ssl.SSLContext | None:
-        """See `Credentials.tls`."""
+        """Return the TLS context, None for plain HTTP. Raises KubeConfigError."""
         await self._fresh()
         if not self.url.startswith("https:"):
             return None
@@ -67,7 +67,7 @@ class OfficialCredentials:
             raise KubeConfigError(f"{self.where}: its certificates cannot be read: {error}") from error
 
     def reject(self) -> None:
-        """See `Credentials.reject`."""
+        """Load the credentials again before the next use: the server rejected them."""
         self._loaded_s = None
 
     async def _fresh(self) -> None:

@@ -93,7 +93,7 @@ TABLE: tuple[Permission, ...] = (
         "",
         "pods/eviction",
         ("create",),
-        "preemption honours disruption budgets within the grace",
+        "preemption respects disruption budgets within the grace",
         Feature.DISRUPTION_BUDGETS,
     ),
     Permission(AGENT, "", "events", ("create",), "what people see in `kubectl describe`", Feature.EVENTS),
@@ -118,7 +118,7 @@ TABLE: tuple[Permission, ...] = (
         "",
         "pods",
         ("patch",),
-        "pods that passed their checks are told to begin, by an annotation",
+        "pods that passed their checks start their work by an annotation",
         Feature.PREFLIGHT,
     ),
     Permission(
@@ -186,7 +186,7 @@ TABLE: tuple[Permission, ...] = (
     ),
     Permission(AGENT, "resource.k8s.io", "resourceclaims/status", ("update",), "the chosen devices", Feature.DRA),
     Permission(
-        AGENT, "", "nodes", ("get", "patch"), "nodes with devices of ours carry a taint of ours", Feature.OWN_NODES
+        AGENT, "", "nodes", ("get", "patch"), "nodes with Muster's devices have Muster's taint", Feature.OWN_NODES
     ),
     Permission(
         AGENT,

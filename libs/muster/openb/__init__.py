@@ -1,5 +1,5 @@
-"""The Alibaba openb GPU trace (cluster-trace-gpu-v2023): read it, run it through a fleet, report what became of it.
+"""The Alibaba openb GPU trace (cluster-trace-gpu-v2023): parse it, run it through a fleet, report the results.
 
 Published with "Beware of Fragmentation: Scheduling GPU-Sharing Workloads with Fragmentation Gradient Descent" (USENIX
-ATC 2023). `trace`, `account` and `report` are pure; `replay` drives, `files` draws.
+ATC 2023). `trace`, `account` and `report` are pure; `replay` runs the trace.
 """

@@ -1,4 +1,4 @@
-"""What became of every task, fact by fact. Pure: whoever drives the replay tells it what was seen."""
+"""The outcome of every task, fact by fact. Pure: the caller passes in what it observes."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
@@ -11,17 +11,19 @@ from muster.schemas.job import Phase
 from muster.schemas.views import JobView
 
 EARLY_MAX = 10_000
-"""Jobs seen that are not known to be ours (yet): their submission is still being answered, or they are others'."""
+"""Maximum number of observed jobs without a known task: their submission is not answered yet, or they are unrelated."""
 
 
 @dataclass(frozen=True, slots=True)
 class JobSeen:
-    """A job was in this phase at `at`, the broker's time in nanoseconds. reason, detail: why it waits, or ended."""
+    """A job was in this phase at `at`."""
 
     job_id: str
     phase: Phase
     at: int
+    """Time of the broker, in nanoseconds."""
     reason: str = ""
+    """Why the job waits, or how it ended; `detail` likewise."""
     detail: str = ""
 
 
@@ -37,7 +39,7 @@ _PHASES = {
 
 
 def seen_in_fact(*, job_id: str, name: str, at: int, payload: Payload | None = None) -> JobSeen | None:
-    """What a job's fact `name` says of its phase; None if nothing."""
+    """Return the phase that a job's fact `name` reports; None if it reports none."""
     phase = _PHASES.get(name)
     if phase is None:
         return None
@@ -51,7 +53,7 @@ def seen_in_fact(*, job_id: str, name: str, at: int, payload: Payload | None = N
 
 
 def seen_in_view(view: JobView) -> tuple[JobSeen, ...]:
-    """What the read model's row says of the phases that the job went through."""
+    """Return the phases that a row of the read model reports for its job."""
     moments = (
         (Phase.SUBMITTED, view.submitted_at),
         (Phase.PLACED, view.placed_at),
@@ -64,7 +66,7 @@ def seen_in_view(view: JobView) -> tuple[JobSeen, ...]:
 
 
 class Fate(StrEnum):
-    """How a task's story ended. UNFINISHED: placed, and not ended when the replay gave up."""
+    """Outcome of a task. UNFINISHED: placed, but not ended when the replay gave up."""
 
     FINISHED = "finished"
     NEVER_PLACED = "never-placed"
@@ -74,7 +76,7 @@ class Fate(StrEnum):
 
 @dataclass(slots=True)
 class TaskRecord:
-    """One task on its way. Times are the broker's, in nanoseconds, 0 while they have not come."""
+    """State of one task. Times are the broker's, in nanoseconds, 0 until they are known."""
 
     task: OpenbTask
     job_id: str = ""
@@ -89,12 +91,12 @@ class TaskRecord:
 
     @property
     def is_over(self) -> bool:
-        """Nothing more will come that counts."""
+        """Return whether the outcome of the task is final."""
         return self.is_refused or self.is_given_up or self.phase.is_terminal
 
     @property
     def fate(self) -> Fate:
-        """As things stand."""
+        """Return the outcome so far."""
         if self.is_refused:
             return Fate.REFUSED
         if not self.placed_at:
@@ -103,13 +105,13 @@ class TaskRecord:
 
     @property
     def wait_s(self) -> float:
-        """Seconds from submitted to placed, by the broker's clock."""
+        """Return the seconds from submitted to placed, by the broker's clock."""
         return max(0, self.placed_at - self.submitted_at) / 1e9
 
 
 @dataclass(frozen=True, slots=True)
 class Counts:
-    """How far a replay is. submitted: of `total`; live: placed and not ended."""
+    """Progress of a replay. submitted: of `total`; live: placed and not ended."""
 
     total: int
     submitted: int
@@ -120,11 +122,12 @@ class Counts:
 
 @dataclass
 class Account:
-    """All tasks by their place in the trace, and what was seen of their jobs. changes: grows with whatever was new."""
+    """All tasks by their index in the trace, with the observed state of their jobs."""
 
     tasks: Sequence[OpenbTask]
     records: list[TaskRecord] = field(init=False)
     changes: int = 0
+    """Number of changes so far."""
     _by_job: dict[str, TaskRecord] = field(default_factory=dict)
     _early: dict[str, list[JobSeen]] = field(default_factory=dict)
     _live: int = 0
@@ -135,7 +138,7 @@ class Account:
         self.records = [TaskRecord(task) for task in self.tasks]
 
     def submitted(self, index: int, job_id: str) -> None:
-        """Task `index` is job `job_id`. What was seen of the job before is made up for."""
+        """Record that task `index` is job `job_id`, and apply earlier observations of the job."""
         record = self.records[index]
         record.job_id = job_id
         self._by_job[job_id] = record
@@ -144,7 +147,7 @@ class Account:
             self.see(seen)
 
     def refused(self, index: int, reason: str) -> None:
-        """Task `index` was not accepted as a job."""
+        """Record that task `index` was refused as a job."""
         record = self.records[index]
         record.is_refused, record.reason = True, reason
         self._refused += 1
@@ -152,7 +155,7 @@ class Account:
         self.changes += 1
 
     def give_up(self, record: TaskRecord) -> None:
-        """It stays as it stands: what cancelling it does is not the fleet's doing."""
+        """Freeze the state of a task, since its later cancellation is not an outcome of the fleet."""
         was_live, was_over = self._stands(record)
         record.is_given_up = True
         self._live -= was_live
@@ -160,7 +163,7 @@ class Account:
         self.changes += 1
 
     def see(self, seen: JobSeen) -> None:
-        """A job was seen in a phase; what is older than what is known, or about a foreign job, changes nothing."""
+        """Record that a job was seen in a phase; ignore older observations and unrelated jobs."""
         record = self._by_job.get(seen.job_id)
         if record is None:
             if len(self._early) >= EARLY_MAX:
@@ -176,17 +179,17 @@ class Account:
         self._over += is_over - was_over
 
     def counts(self) -> Counts:
-        """Where the replay stands."""
+        """Return the progress of the replay."""
         submitted = len(self._by_job) + self._refused
         return Counts(len(self.records), submitted, submitted - self._live - self._over, self._live, self._over)
 
     def open(self) -> Iterator[TaskRecord]:
-        """Jobs of which it is not known that they ended, or of which the end is known and not the placement."""
+        """Yield the tasks whose end, or whose placement, is not known yet."""
         return (record for record in self._by_job.values() if not record.is_over or not record.placed_at)
 
     @property
     def is_complete(self) -> bool:
-        """Every task is over."""
+        """Return whether the outcome of every task is final."""
         return self._over == len(self.records)
 
     @staticmethod

@@ -1,6 +1,7 @@
-"""Runs the trace through a living Muster: submits every task at its time, and waits until all that can end has ended.
+"""Replay of the trace on a running Muster: submits every task at its time, and waits until all outcomes are final.
 
-It knows Muster only by `ReplayTarget`. Every wait and every number of things under way has a bound in `ReplayOptions`.
+It uses Muster through `ReplayTarget` only. Every wait and every number of concurrent requests has a bound in
+`ReplayOptions`.
 """
 
 import asyncio
@@ -17,58 +18,58 @@ Progress = Callable[[Counts], None]
 
 
 class SubmitRefusedError(Exception):
-    """The job can never run, or may not be submitted: the task counts as refused and the replay goes on."""
+    """The job can never run, or may not be submitted: the task counts as refused and the replay continues."""
 
 
 class ReplayError(Exception):
-    """The replay cannot go on; the message says why."""
+    """The replay cannot continue; the message names the reason."""
 
 
 class ReplayTarget(Protocol):
-    """What the replay needs of a Muster. Errors other than SubmitRefusedError end the replay."""
+    """The operations that a replay needs of Muster. Errors other than SubmitRefusedError end the replay."""
 
     async def submit(self, spec: JobSpec, *, idempotency_key: str) -> str:
-        """Id of the accepted job. Raises SubmitRefusedError."""
+        """Submit a job and return its id. Raises SubmitRefusedError."""
         ...
 
     def watch(self) -> AsyncIterator[JobSeen]:
-        """What happens to jobs from now on, others' too; without end."""
+        """Yield phases of all jobs from now on, without end."""
         ...
 
     async def get(self, job_id: str) -> JobView | None:
-        """The job as it stands; None if it is not known."""
+        """Return the job's current state; None if the job is unknown."""
         ...
 
     async def cancel(self, job_id: str) -> None:
-        """It is no longer wanted. A job that is over by now is no error."""
+        """Cancel the job. A job that has already ended is no error."""
         ...
 
 
 @dataclass(frozen=True, slots=True)
 class ReplayOptions:
-    """speedup: trace seconds per second. run: names this replay, so that another one's jobs are not taken for its own.
-
-    concurrency: requests under way. quiet_s: nothing placed and nothing happening for so long means that what waits
-    will never be placed. give_up_s: nothing happening for so long on top of the longest run, though jobs are placed,
-    ends the replay.
-    """
+    """Parameters of a replay."""
 
     speedup: float
+    """Trace seconds per second."""
     run: str
+    """Name of this replay in idempotency keys, to distinguish its jobs from those of other replays."""
     team: str = "openb"
     queue: str | None = None
     concurrency: int = 64
+    """Maximum number of concurrent requests."""
     quiet_s: float = 10.0
+    """Time without a placement or other change after which pending jobs count as never placed."""
     give_up_s: float = 120.0
+    """Time without a change, in addition to the longest run, after which the replay ends although jobs are placed."""
     progress_s: float = 0.25
 
 
 async def replay(
     tasks: Sequence[OpenbTask], target: ReplayTarget, *, options: ReplayOptions, progress: Progress | None = None
 ) -> Account:
-    """Run all tasks, earliest first. Returns every task's record; what was never placed is cancelled by then.
+    """Run all tasks, earliest first, and return their records; jobs that were never placed have been canceled.
 
-    Raises ReplayError if the stream of facts ends, and whatever else the target raises.
+    Raises ReplayError if the stream of facts ends, and any other error of the target.
     """
     run = _Run(tasks, target, options)
     driver = asyncio.create_task(run.drive(), name="replay driver")
@@ -89,7 +90,7 @@ async def replay(
 
 
 class _Run:
-    """One replay under way."""
+    """One running replay."""
 
     def __init__(self, tasks: Sequence[OpenbTask], target: ReplayTarget, options: ReplayOptions) -> None:
         self.account = Account(tasks)
@@ -123,7 +124,7 @@ class _Run:
             await asyncio.sleep(self._options.progress_s)
 
     async def _feed(self, began_s: float) -> None:
-        """One of several that take the next task each, wait for its time and submit it: so at most so many at once."""
+        """Submit one task after the other, each at its time; the number of these workers bounds the concurrency."""
         loop = asyncio.get_running_loop()
         for index, task in self._due:
             await asyncio.sleep(max(0.0, began_s + task.creation_s / self._options.speedup - loop.time()))
@@ -136,7 +137,7 @@ class _Run:
                 self.account.submitted(index, job_id)
 
     async def _settle(self) -> None:
-        """Until every task is over, or nothing happens any more although everybody was asked."""
+        """Wait until every outcome is final, or nothing changes any more after all open jobs were read."""
         longest_s = max((task.lifetime_s for task in self.account.tasks), default=0.0) / self._options.speedup
         while not self.account.is_complete:
             is_live = self.account.counts().live > 0
@@ -151,7 +152,7 @@ class _Run:
                     return
 
     async def _ask(self, records: Iterable[TaskRecord]) -> None:
-        """The watch may have missed something: what the jobs' own rows say counts as well."""
+        """Read the rows of these jobs, since the watch may have missed a change."""
 
         async def ask(record: TaskRecord) -> None:
             view = await self._target.get(record.job_id)
@@ -183,4 +184,4 @@ class _Run:
 async def _cancel(running: Sequence[asyncio.Task[None]]) -> None:
     for task in running:
         task.cancel()
-    await asyncio.gather(*running, return_exceptions=True)  # the first error is on its way up already
+    await asyncio.gather(*running, return_exceptions=True)  # the first error is already being raised

@@ -1,7 +1,7 @@
-"""What a replay came to: counts, waits, how much of the fleet was allocated when, and how it kept its pace. Pure.
+"""The report of a replay: counts, waits, allocation over time, and how far it fell behind. Pure.
 
-A driver that cannot submit as fast as it should falls behind its plan; then the trace's time is where the driver was
-in the trace, not the time that passed multiplied by the speed-up.
+A driver that cannot submit fast enough falls behind its schedule; then the trace's time is where the driver was in the
+trace, not the elapsed time multiplied by the speed-up.
 """
 
 import csv
@@ -19,35 +19,35 @@ from muster.schemas.job import Phase
 
 NS_PER_S = 1_000_000_000
 POINTS_MAX = 500
-"""Points of the allocation curve: each is the mean over its stretch of time."""
+"""Number of points of the allocation curve; each is a mean over its interval."""
 HOUR_S = 3600.0
 
 
 @dataclass(frozen=True, slots=True)
 class Submission:
-    """A task of the trace's moment `trace_s` was submitted `wall_s` after the first one, both in seconds."""
+    """A task at `trace_s` of the trace was submitted `wall_s` after the first one, both in seconds."""
 
     wall_s: float
     trace_s: float
 
 
 def submissions(records: Sequence[TaskRecord]) -> tuple[Submission, ...]:
-    """Of all tasks that became jobs, in the order in which they did."""
+    """Return the submissions of all tasks that became jobs, in order."""
     times = sorted((record.submitted_at, record.task.creation_s) for record in records if record.submitted_at)
     began = times[0][0] if times else 0
     return tuple(Submission((at - began) / NS_PER_S, trace_s) for at, trace_s in times)
 
 
 def lateness_s(submitted: Sequence[Submission], *, speedup: float) -> list[float]:
-    """By how many seconds each task was submitted later than planned, shortest first; the first one is on time."""
+    """Return by how many seconds each task was submitted late, ascending; the first one is on time."""
     start_s = submitted[0].trace_s if submitted else 0.0
     return sorted(max(0.0, one.wall_s - (one.trace_s - start_s) / speedup) for one in submitted)
 
 
 class TraceClock:
-    """The trace's moment at each moment of the replay: linear between submissions, at `speedup` after the last.
+    """Time in the trace for each time of the replay: linear between submissions, at `speedup` after the last one.
 
-    Never goes back: what was submitted out of its turn does not count.
+    It never goes back: tasks submitted out of order do not count.
     """
 
     def __init__(self, submitted: Sequence[Submission], *, speedup: float) -> None:
@@ -60,7 +60,7 @@ class TraceClock:
                 self._trace_s.append(one.trace_s)
 
     def trace_s(self, wall_s: float) -> float:
-        """The trace's moment `wall_s` after the first submission, both in seconds."""
+        """Return the time in the trace at `wall_s` after the first submission, both in seconds."""
         after = bisect_right(self._wall_s, wall_s)
         begin_s, from_s = self._wall_s[after - 1], self._trace_s[after - 1]
         if after == len(self._wall_s):
@@ -73,7 +73,7 @@ class _Part(BaseModel):
 
 
 class LeftTask(_Part):
-    """A task that did not run to an end, and why."""
+    """A task that did not run to its end, with the reason."""
 
     task: str
     job_id: str
@@ -91,21 +91,18 @@ class Wait(_Part):
 
 
 class Point(_Part):
-    """One stretch of time. gpus: mean of those allocated; trace_h: hours of the trace reached at its start."""
+    """One interval of the allocation curve."""
 
     wall_s: float
     trace_h: float
+    """Hours of the trace at the start of the interval."""
     gpus: float
+    """Mean number of allocated GPUs."""
     tasks: float
 
 
 class ReplayReport(_Part):
-    """Every task is in exactly one of finished, never_placed, refused, unfinished.
-
-    wait_s: from submitted to placed, of those placed; wait_trace_s: the same in the trace's seconds, `speedup` times
-    as much. planned_s: what the trace would take at `speedup`; late_s: how much later than planned tasks were
-    submitted. machine: what it ran on, in words.
-    """
+    """Results of a replay. Every task is in exactly one of finished, never_placed, refused, unfinished."""
 
     tasks: int
     placed: int
@@ -116,21 +113,26 @@ class ReplayReport(_Part):
     refused: int
     unfinished: int
     wait_s: Wait
+    """From submitted to placed, of the placed tasks."""
     wait_trace_s: Wait
+    """The same in seconds of the trace, multiplied by `speedup`."""
     late_s: Wait
+    """How much later than planned tasks were submitted."""
     speedup: float
     wall_s: float
     planned_s: float
+    """Planned duration at `speedup`."""
     nodes: int
     gpus: int
     gpus_allocated_max: float
     left: tuple[LeftTask, ...] = ()
     allocation: tuple[Point, ...] = ()
     machine: str = ""
+    """Description of the machine."""
 
 
 def report_of(account: Account, nodes: Sequence[OpenbNode], *, speedup: float, machine: str = "") -> ReplayReport:
-    """The report. nodes: the fleet that the trace ran on."""
+    """Return the report. nodes: the fleet that the trace ran on."""
     records = account.records
     fates = [record.fate for record in records]
     waits = sorted(record.wait_s for record in records if record.placed_at)
@@ -164,22 +166,23 @@ def report_of(account: Account, nodes: Sequence[OpenbNode], *, speedup: float, m
 
 
 def percentile(ordered: Sequence[float], percent: float) -> float:
-    """Nearest rank: the smallest value that at least `percent` of all do not exceed; 0.0 of none."""
+    """Return the nearest rank: the smallest value that at least `percent` of all do not exceed; 0.0 without values."""
     if not ordered:
         return 0.0
     return ordered[max(0, math.ceil(len(ordered) * percent / 100) - 1)]
 
 
 Span = tuple[float, float, float]
-"""Allocated from, until (seconds since the first submission), and how many GPUs."""
+"""Start and end of an allocation (seconds since the first submission), and number of GPUs."""
 
 
 def allocation(
     spans: Iterable[Span], *, wall_s: float, trace_s: Callable[[float], float], points: int = POINTS_MAX
 ) -> tuple[Point, ...]:
-    """Mean allocation over `points` equal stretches of `wall_s` seconds. Work grows with what they cover.
+    """Return the mean allocation over `points` equal intervals of `wall_s` seconds.
 
-    trace_s: the trace's second at a second since the first submission.
+    trace_s: returns the time in the trace for a time since the first submission. The cost grows with the intervals that
+    the spans cover.
     """
     if wall_s <= 0:
         return ()
@@ -202,7 +205,7 @@ def allocation(
 
 
 def allocation_csv(report: ReplayReport) -> str:
-    """The curve as a table: wall_s, trace_h, gpus_allocated, gpus_total, allocated_pct, tasks_placed."""
+    """Return the curve as CSV: wall_s, trace_h, gpus_allocated, gpus_total, allocated_pct, tasks_placed."""
     out = io.StringIO()
     writer = csv.writer(out, lineterminator="\n")
     writer.writerow(("wall_s", "trace_h", "gpus_allocated", "gpus_total", "allocated_pct", "tasks_placed"))
@@ -226,7 +229,7 @@ def _quantiles(ordered: Sequence[float]) -> Wait:
 
 
 def _span_s(records: Sequence[TaskRecord]) -> float:
-    """Seconds of the trace from the first creation to the last deletion."""
+    """Return the seconds of the trace from the first creation to the last deletion."""
     tasks = [record.task for record in records]
     return max((t.deletion_s for t in tasks), default=0.0) - min((t.creation_s for t in tasks), default=0.0)
 
@@ -241,7 +244,7 @@ def _span(record: TaskRecord, began: int, ended: int) -> Span:
 
 
 def _peak(spans: Sequence[Span]) -> float:
-    """Most GPUs allocated at one moment; what ends at a moment makes room for what begins then."""
+    """Return the peak number of allocated GPUs; an end at a moment counts before a start at the same moment."""
     edges = sorted(
         [(from_s, 1, gpus) for from_s, _, gpus in spans] + [(until_s, 0, -gpus) for _, until_s, gpus in spans]
     )

@@ -1,6 +1,6 @@
-"""The trace's two tables, read by header, and its tasks as jobs of Muster, sped up.
+"""Parsers of the trace's two tables, read by header; its tasks as jobs of Muster, sped up.
 
-Variants of the format order, add and leave out columns.
+Variants of the format order, add and omit columns.
 
 Pure: text in, rows out. Times are seconds since the trace's own start.
 """
@@ -17,7 +17,7 @@ TASK_FILE = "openb_pod_list_default.csv"
 WHOLE_GPU_MILLI = 1000
 _NODE_COLUMNS = ("sn", "cpu_milli", "memory_mib", "gpu", "model")
 _TASK_COLUMNS = ("name", "cpu_milli", "memory_mib", "num_gpu", "gpu_milli", "creation_time", "deletion_time")
-WALL_S = 120.0  # what the whole trace is sped up to, if nobody says otherwise
+WALL_S = 120.0  # duration of the replay with the default speed-up
 TOTAL_RUN_TIME_S_MIN = 7 * 86_400.0
 HEADER_SHOWN = 200  # characters of a header that an error shows
 GPUS_MAX = 1_024  # of one machine, and of one task
@@ -25,7 +25,7 @@ WHOLE_MAX = 1_000_000_000  # thousandths of cores, MiB
 
 
 class OpenbFormatError(ValueError):
-    """A table is not an openb table. file, line (the header is line 1), column: where; reason: what is wrong."""
+    """A table is not an openb table. file, line (the header is line 1), column: the place; reason: the error."""
 
     def __init__(self, *, file: str, line: int, column: str, reason: str) -> None:
         super().__init__(f"{file}, line {line}, column {column!r}: {reason}")
@@ -34,48 +34,51 @@ class OpenbFormatError(ValueError):
 
 @dataclass(frozen=True, slots=True)
 class OpenbNode:
-    """One machine. cpu_milli: thousandths of a core; gpus: whole devices, all of `gpu_model`."""
+    """One machine."""
 
     name: str
     cpu_milli: int
+    """Thousandths of a core."""
     memory_mib: int
     gpus: int
+    """Whole devices, all of `gpu_model`."""
     gpu_model: str
 
 
 @dataclass(frozen=True, slots=True)
 class OpenbTask:
-    """One task. gpus: whole devices, 0 if it shares one; gpu_milli: its share then, 1 to 999, else 0.
-
-    gpu_models: what will do; empty means any. scheduled_s: None if the traced fleet never placed it.
-    """
+    """One task."""
 
     name: str
     cpu_milli: int
     memory_mib: int
     gpus: int
+    """Whole devices, 0 for a fraction of one."""
     gpu_milli: int
+    """Fraction of one GPU in thousandths, 1 to 999; 0 for whole devices."""
     gpu_models: tuple[str, ...]
+    """Acceptable models; empty means any."""
     has_failed: bool
     creation_s: float
     deletion_s: float
     scheduled_s: float | None
+    """Placement time; None if the traced fleet never placed the task."""
 
     @property
     def lifetime_s(self) -> float:
-        """How long it ran: from placement if there was one, else from creation, to its deletion."""
+        """Return the run time: from placement if there was one, else from creation, to the deletion."""
         start_s = self.creation_s if self.scheduled_s is None else self.scheduled_s
         return max(0.0, self.deletion_s - start_s)
 
     @property
     def gpu_milli_total(self) -> int:
-        """Milli-GPUs that it holds while it runs."""
+        """Return the milli-GPUs that the task holds while it runs."""
         return self.gpus * WHOLE_GPU_MILLI + self.gpu_milli
 
 
 @dataclass(frozen=True, slots=True)
 class _Cells:
-    """One line by column name; knows where it stands, so that whatever is wrong with it can be found."""
+    """One line by column name, with its place for error messages."""
 
     file: str
     line: int
@@ -115,14 +118,14 @@ class _Cells:
 
 
 def parse_nodes(text: str, *, file: str = NODE_FILE) -> tuple[OpenbNode, ...]:
-    """All machines of a node table, in its order. Raises OpenbFormatError. file: for messages only."""
+    """Return all machines of a node table, in its order. Raises OpenbFormatError. file: for messages only."""
     rows = [(cells, _node(cells)) for cells in _cells(text, file, _NODE_COLUMNS)]
     _refuse_twins([(cells, node.name) for cells, node in rows], column="sn")
     return tuple(node for _, node in rows)
 
 
 def parse_tasks(text: str, *, file: str = TASK_FILE) -> tuple[OpenbTask, ...]:
-    """All tasks of a task table, earliest created first. Raises OpenbFormatError. file: for messages only."""
+    """Return all tasks of a task table, earliest created first. Raises OpenbFormatError. file: for messages only."""
     rows = [(cells, _task(cells)) for cells in _cells(text, file, _TASK_COLUMNS)]
     _refuse_twins([(cells, task.name) for cells, task in rows], column="name")
     return tuple(sorted((task for _, task in rows), key=lambda task: (task.creation_s, task.name)))
@@ -185,12 +188,12 @@ def _refuse_twins(names: list[tuple[_Cells, str]], *, column: str) -> None:
 
 
 def default_speedup(tasks: Sequence[OpenbTask], *, wall_s: float = WALL_S) -> float:
-    """So many trace seconds per second that the last deletion comes after `wall_s`; never slower than the trace."""
+    """Return the speed-up at which the last deletion comes after `wall_s`; at least 1."""
     return max(1.0, max((task.deletion_s for task in tasks), default=0.0) / wall_s)
 
 
 def job_spec(task: OpenbTask, *, speedup: float, team: str, queue: str | None = None) -> JobSpec:
-    """The job that asks what the task asked and runs as long, divided by `speedup`; it fails if the task had failed."""
+    """Return the job with the task's request and its run time divided by `speedup`; it fails if the task had failed."""
     run_s = task.lifetime_s / speedup
     return JobSpec(
         name=task.name,

@@ -45,7 +45,7 @@ class HoldError(ValueError):
 
 @dataclass(frozen=True, slots=True)
 class NodeShape:
-    """What a node offers.
+    """Offer of a node.
 
     `domains` names the node's place in the topology, widest level first: `(("block", "b0"), ("rack", "r3"))`.
     `device_domains` is the same inside the node, widest level first, with the domain number of each device by index:
@@ -299,7 +299,7 @@ class Slot:
 
 @dataclass(frozen=True, slots=True)
 class Hold:
-    """What one replica takes from its node."""
+    """Capacity that one replica takes from its node."""
 
     cpu_milli: int
     memory_mib: int
@@ -307,7 +307,7 @@ class Hold:
 
 
 class ShortageReason(StrEnum):
-    """What is short, as a stable code."""
+    """The missing resource, as a stable code."""
 
     NO_NODE = "no-node"
     MODEL = "model"

@@ -15,7 +15,7 @@ UNBOUNDED_COUNT = 1 << 30
 
 
 class StateKey(NamedTuple):
-    """What a node offers now. Sorted by the preference among nodes of equal score: fewest idle GPUs, then least CPU."""
+    """Offer of a node. Sorted by the preference among nodes of equal score: fewest idle GPUs, then least CPU."""
 
     idle_milli: int
     cpu_milli: int

@@ -1,4 +1,4 @@
-"""What each node would have idle as holds are released one after the other: whole fleets as arrays.
+"""Idle capacity of each node as holds are released one after the other: whole fleets as arrays.
 
 Two searches use it: when a gang will fit (the order is time) and which victims to preempt (the order is that of the
 victims). Rows are (node, time) pairs with all that is idle from then on; one pass over them counts the replicas of a

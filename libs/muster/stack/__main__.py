@@ -1,4 +1,4 @@
-"""The background supervisor, started by `control.detach`: JSON of `StartOptions` comes on its standard input."""
+"""The background supervisor, started by `control.detach`, which passes `StartOptions` as JSON on standard input."""
 
 import asyncio
 import json
@@ -13,11 +13,11 @@ _logger = logging.getLogger("muster.stack")
 
 
 def main() -> int:
-    """Serve until SIGTERM; 1 if the stack does not start."""
+    """Serve until SIGTERM; return 1 if the stack does not start."""
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(name)s %(message)s")
     told = int(os.environ.pop(READY_FD, "-1"))
     if told >= 0:
-        os.set_inheritable(told, False)  # or the children would keep the pipe open and the starter waiting
+        os.set_inheritable(told, False)  # else the children would keep the pipe open, and the starter would wait
 
     def tell(error: str) -> None:
         nonlocal told

@@ -1,7 +1,7 @@
-"""The cells of a centre that runs on this machine: a broker and the services of one cluster each.
+"""The cells of a center that runs on this machine: a broker and the services of one cluster each.
 
-`<state-dir>/cells/<cluster>` is a state directory like any other, with keys of its own: a cell trusts its centre with
-nothing but what its leaf node's credential lets cross (`bus.leaf`), and goes on alone while the link is cut.
+`<state-dir>/cells/<cluster>` is a normal state directory with its own keys: a cell trusts its center only with what the
+credential of its leaf node allows (`bus.leaf`), and continues alone while the link is down.
 """
 
 import asyncio
@@ -39,13 +39,13 @@ from muster.stack.supervisor import Child, Supervisor
 
 CELLS = "cells"
 SCHEDULER = "scheduler"
-"""A cell is ready when its scheduler leads: until then nobody tells of its queues and nodes."""
+"""A cell is ready when its scheduler leads: before that, its queues and nodes are not reported."""
 LEAF_PORT = "leaf"
 LEAF_USUAL_PORT = 7422
 CENTRE_CREDENTIALS = "centre.creds"
-"""What a cell's broker joins the centre's with, in the cell's directory of keys."""
+"""Credential by which a cell's broker joins the center's, in the cell's directory of keys."""
 FIRST_PORTS: Mapping[str, int] = {"nats": 4230, "monitor": 8230, "metrics": 9470, FABRIC_PORT: 8071, DCGM_PORT: 9401}
-"""Usual ports of the first cell; the others' follow in steps of `PORT_STEP`."""
+"""Usual ports of the first cell; those of the other cells follow in steps of `PORT_STEP`."""
 PORT_STEP = 10
 LINKED_S_MAX = 5.0
 LINK_POLL_S = 0.05
@@ -53,32 +53,34 @@ LINK_POLL_S = 0.05
 
 @dataclass(frozen=True, slots=True)
 class Cell:
-    """One cell. ports: of its own, by the usual names. link: where its broker finds the centre's."""
+    """One cell."""
 
     cluster: str
     state: StateDir
     settings: Settings
     ports: Mapping[str, int]
+    """Ports of the cell, by their usual names."""
     link: str
+    """Address of the center's broker for leaf nodes."""
 
     @property
     def process(self) -> str:
-        """Name of the process with its services."""
+        """Return the name of the process with the cell's services."""
         return f"cell-{self.cluster}"
 
     @property
     def metrics_url(self) -> str:
-        """Where that shows its metrics."""
+        """Return the URL of that process's metrics."""
         return f"http://{LOOPBACK}:{self.ports['metrics']}/metrics"
 
 
 def cell_port(cluster: str, name: str) -> str:
-    """Name of a cell's port among the stack's."""
+    """Return the name of a cell's port among the stack's ports."""
     return f"{CELLS}-{cluster}-{name}"
 
 
 def wanted_cell_ports(clusters: Sequence[str], options: StartOptions, remembered: Mapping[str, int]) -> dict[str, int]:
-    """The ports to try first for all cells, and where the centre takes leaf nodes. As `options.wanted_ports`."""
+    """Return the preferred ports of all cells, and the center's port for leaf nodes. As `options.wanted_ports`."""
     usual = {LEAF_PORT: LEAF_USUAL_PORT} if clusters else {}
     for number, cluster in enumerate(clusters):
         for name, port in FIRST_PORTS.items():
@@ -87,7 +89,7 @@ def wanted_cell_ports(clusters: Sequence[str], options: StartOptions, remembered
 
 
 def cell_of(cluster: str, *, centre: Settings, options: StartOptions, ports: Mapping[str, int]) -> Cell:
-    """How a cell is to be. Raises pydantic.ValidationError, StateDirError."""
+    """Return the configuration of a cell. Raises pydantic.ValidationError, StateDirError."""
     state = StateDir(centre.state_dir / CELLS / cluster)
     state.prepare()
     own = {name: ports[cell_port(cluster, name)] for name in FIRST_PORTS}
@@ -113,22 +115,24 @@ def cell_of(cluster: str, *, centre: Settings, options: StartOptions, ports: Map
 
 
 async def start_cells(cells: Sequence[Cell], supervisor: Supervisor, *, options: StartOptions, now_s: int) -> None:
-    """Start the cells' brokers, which join the centre's. Raises ChildNotReadyError, DeclarationError, OSError."""
+    """Start the cells' brokers, which join the center's. Raises ChildNotReadyError, DeclarationError, OSError."""
     await supervisor.start(*await asyncio.gather(*(_broker(cell, options=options, now_s=now_s) for cell in cells)))
 
 
 async def wait_for_links(cells: Sequence[Cell], *, monitor_port: int) -> None:
-    """Until all cells have joined the centre, but no longer than `LINKED_S_MAX`: a cell starts also while its link is
-    cut. Copies that are asked for before cost the broker tens of seconds until it asks again.
+    """Wait until all cells have joined the center, at most `LINKED_S_MAX`.
+
+    A cell also starts while its link is down. Copies requested before the cell has joined cost tens of seconds, until
+    the broker retries.
     """
     with suppress(TimeoutError):
         async with asyncio.timeout(LINKED_S_MAX):
-            while await leaf_nodes(monitor_port) < len(cells):  # noqa: ASYNC110 - the broker sets no event of ours
+            while await leaf_nodes(monitor_port) < len(cells):  # noqa: ASYNC110 - the broker cannot set an event here
                 await asyncio.sleep(LINK_POLL_S)
 
 
 async def start_services(cells: Sequence[Cell], supervisor: Supervisor, *, options: StartOptions) -> None:
-    """Start what runs in the cells, once their brokers hold their streams. Raises ChildNotReadyError."""
+    """Start the processes of the cells after their brokers have their streams. Raises ChildNotReadyError."""
     for cell in cells:
         told = Endpoints(http=cell.settings.dashboard_url, ports=cell.ports)
         write_private(cell.state.endpoints, told.model_dump_json(indent=2))
@@ -163,7 +167,7 @@ async def _broker(cell: Cell, *, options: StartOptions, now_s: int) -> Child:
 
 
 def broker_child(config: nats_server.NatsConfig, path: Path, *, name: str) -> Child:
-    """A nats-server of this configuration, which is written to `path`."""
+    """Write the configuration to `path` and return the child process of its nats-server."""
     write_private(path, nats_server.render(config))
     command = Command(
         name,
@@ -174,7 +178,7 @@ def broker_child(config: nats_server.NatsConfig, path: Path, *, name: str) -> Ch
 
 
 def _simulator(cell: Cell, options: StartOptions, name: str, port: str) -> Child:
-    """The cell's fabric managers, or its exporters."""
+    """Return the child process of the cell's fabric managers, or of its exporters."""
     command = Command(f"{cell.process}-{port}", options.command(name, state_dir=cell.state.path))
     return Child(command, partial(http_answers, cell.ports[port]), ready_s_max=options.ready_s_max)
 

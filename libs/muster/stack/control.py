@@ -1,4 +1,4 @@
-"""From another process: start a stack in the background, end one, ask about one."""
+"""Control of a stack from another process: start in the background, stop, status."""
 
 import contextlib
 import json
@@ -25,49 +25,51 @@ SUPERVISOR_LOG = "supervisor.log"
 
 
 class StartFailedError(Exception):
-    """The stack in the background did not start; the message says why."""
+    """The stack in the background did not start; the message names the reason."""
 
 
 class StopTimeoutError(Exception):
-    """The stack was asked to end and still runs."""
+    """The stack was asked to stop and still runs."""
 
 
 @dataclass(frozen=True, slots=True)
 class ProcessStatus:
-    """One process of a stack. rss_mib: memory in use. cpu_s: processor time since it started."""
+    """One process of a stack."""
 
     name: str
     pid: int
     rss_mib: float
+    """Memory in use."""
     cpu_s: float = 0.0
+    """Processor time since the start of the process."""
 
 
 @dataclass(frozen=True, slots=True)
 class StackStatus:
-    """A state directory's stack. endpoints: where it listens, or listened last; None if it never ran.
-
-    holder: the supervisor, None if nothing runs. processes: the supervisor and its children.
-    """
+    """State of the stack of a state directory."""
 
     holder: Holder | None
+    """The supervisor, None if no stack runs."""
     endpoints: Endpoints | None
+    """Where the stack listens, or listened last; None if it never ran."""
     processes: tuple[ProcessStatus, ...]
+    """The supervisor and its children."""
 
     @property
     def running(self) -> bool:
-        """Whether a stack uses the directory now."""
+        """Return whether a stack uses the directory now."""
         return self.holder is not None
 
 
 @dataclass(frozen=True, slots=True)
 class Stopped:
-    """What `down` did. holder: whom it ended, None if nothing ran."""
+    """Result of `down`. holder: the supervisor that was stopped, None if no stack ran."""
 
     holder: Holder | None
 
 
 def status(state_dir: Path) -> StackStatus:
-    """What runs on a state directory. Raises StateDirLockedError if its holder does not say who it is."""
+    """Return the state of a stack. Raises StateDirLockedError if the lock's holder has not written its name."""
     state = StateDir(state_dir)
     holder = holder_of(state)
     endpoints = None
@@ -77,7 +79,7 @@ def status(state_dir: Path) -> StackStatus:
         return StackStatus(None, endpoints, ())
     pids = {"supervisor": holder.pid}
     for path in sorted(state.run.glob("*.pid")):
-        with contextlib.suppress(FileNotFoundError, ValueError):  # it ended or starts just now
+        with contextlib.suppress(FileNotFoundError, ValueError):  # it is ending or starting
             pids[path.stem] = int(path.read_text())
     found = (_process(name, pid) for name, pid in pids.items())
     return StackStatus(holder, endpoints, tuple(process for process in found if process is not None))
@@ -93,15 +95,15 @@ def _process(name: str, pid: int) -> ProcessStatus | None:
 
 
 def down(state_dir: Path, *, timeout_s: float = STOP_S_MAX) -> Stopped:
-    """Ask the stack on this state directory to end, and wait until it has. Nothing runs: nothing is done.
+    """Stop the stack of this state directory and wait until it has ended. Does nothing if no stack runs.
 
-    Raises StopTimeoutError; StateDirLockedError if the holder does not say who it is.
+    Raises StopTimeoutError; StateDirLockedError if the lock's holder has not written its name.
     """
     state = StateDir(state_dir)
     holder = holder_of(state)
     if holder is None:
         return Stopped(None)
-    with contextlib.suppress(ProcessLookupError):  # it ended by itself just now
+    with contextlib.suppress(ProcessLookupError):  # it has just ended by itself
         os.kill(holder.pid, signal.SIGTERM)
     end_s = time.monotonic() + timeout_s
     while _is_held(state):
@@ -114,14 +116,14 @@ def down(state_dir: Path, *, timeout_s: float = STOP_S_MAX) -> Stopped:
 def _is_held(state: StateDir) -> bool:
     try:
         return holder_of(state) is not None
-    except StateDirLockedError:  # its name is already wiped, the lock not yet gone
+    except StateDirLockedError:  # its name is already removed, but the lock is still held
         return True
 
 
 def detach(options: StartOptions, *, timeout_s: float = DETACH_S_MAX) -> StackStatus:
-    """Start a stack in the background; returns when it is ready.
+    """Start a stack in the background; return when it is ready.
 
-    Raises StateDirError (foreign, or in use: the error says by whom) and StartFailedError.
+    Raises StateDirError (foreign, or in use: the message names the holder) and StartFailedError.
     """
     state = StateDir(options.state_dir)
     state.prepare()
@@ -141,12 +143,12 @@ def detach(options: StartOptions, *, timeout_s: float = DETACH_S_MAX) -> StackSt
     with os.fdopen(ready, "rb") as answers:
         if not select.select([answers], [], [], timeout_s)[0]:
             process.terminate()
-            raise StartFailedError(f"not ready after {timeout_s:g} s, ending it; see {state.logs}")
+            raise StartFailedError(f"not ready after {timeout_s:g} s, the start was canceled; see {state.logs}")
         answer = answers.read()
     if not answer:
         words = "\n".join(tail(log_path))
-        raise StartFailedError(f"the background process ended without a word; the end of {log_path}:\n{words}")
+        raise StartFailedError(f"the background process ended without a message; the end of {log_path}:\n{words}")
     if error := json.loads(answer)["error"]:
-        process.wait(timeout=STOP_S_MAX)  # it has ended all that it started before it said so
+        process.wait(timeout=STOP_S_MAX)  # it reports failure only after it has stopped its children
         raise StartFailedError(error)
     return status(options.state_dir)

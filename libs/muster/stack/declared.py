@@ -1,7 +1,7 @@
-"""What the services of a stack declare, turned into bus users, in a process of its own.
+"""The declarations of a stack's services, turned into bus users, in a separate process.
 
-Importing services loads everything they use; the supervisor lives long and must stay small, so it asks a child that
-ends at once: `python -m muster.stack.declared SERVICE...` reads the settings and prints the users as JSON.
+Importing services loads everything they use; the supervisor lives long and must stay small, so it runs a short-lived
+child: `python -m muster.stack.declared SERVICE...` reads the settings and prints the users as JSON.
 """
 
 import asyncio
@@ -24,27 +24,27 @@ SERVICES = (
     "telemetry", "health", "upgrader",
 )  # fmt: skip
 CENTRE_SERVICES = frozenset({"gateway", "federation", "projector", "notifier"})
-"""Those of a centre; every other service is a cluster's own."""
+"""Services of a center; every other service belongs to a cluster."""
 ANSWER_S_MAX = 60.0
 
 
 class DeclarationError(Exception):
-    """A service does not say what it does, so it can be given no rights."""
+    """A service has no valid declaration, so it cannot be granted permissions."""
 
 
 def declaration_of(service: str) -> Declaration:
-    """`DECLARATION` of `muster.<service>.declaration`. Raises DeclarationError."""
+    """Return `DECLARATION` of `muster.<service>.declaration`. Raises DeclarationError."""
     try:
         found = getattr(importlib.import_module(f"muster.{service}.declaration"), "DECLARATION", None)
     except ImportError as error:
         raise DeclarationError(f"service {service!r} cannot be imported: {error}") from error
     if not isinstance(found, Declaration) or found.service != service:
-        raise DeclarationError(f"muster.{service}.declaration.DECLARATION is not the Declaration of {service!r}")
+        raise DeclarationError(f"muster.{service}.declaration.DECLARATION is not a Declaration of {service!r}")
     return found
 
 
 def services_of(settings: Settings) -> tuple[str, ...]:
-    """The services that run on this broker, in their order."""
+    """Return the services that run on this broker, in their order."""
     match settings.role:
         case "whole":
             return SERVICES
@@ -55,7 +55,7 @@ def services_of(settings: Settings) -> tuple[str, ...]:
 
 
 def users_of_bus(declarations: Iterable[Declaration], settings: Settings) -> tuple[BusUser, ...]:
-    """Every user of this broker; in a centre also those that stand for the brokers of its cells."""
+    """Return every user of this broker; in a center also those of the brokers of its cells."""
     webhooks = [webhook.name for webhook in settings.webhooks]
     users = bus_users(declarations, clusters=settings.clusters, copies=settings.role == "centre", webhooks=webhooks)
     cells = settings.clusters if settings.role == "centre" else ()
@@ -64,12 +64,12 @@ def users_of_bus(declarations: Iterable[Declaration], settings: Settings) -> tup
 
 
 def dump_users(users: Sequence[BusUser]) -> str:
-    """Users as JSON."""
+    """Return users as JSON."""
     return json.dumps([asdict(user) for user in users])
 
 
 def load_users(text: str | bytes) -> tuple[BusUser, ...]:
-    """Users from JSON."""
+    """Return users from JSON."""
     rows = cast("list[dict[str, object]]", json.loads(text))
     users = []
     for row in rows:
@@ -86,9 +86,9 @@ def load_users(text: str | bytes) -> tuple[BusUser, ...]:
 
 
 async def declared_users(services: Sequence[str], settings: Settings) -> tuple[BusUser, ...]:
-    """Every user of a stack of these services, asked from a child.
+    """Return every user of a stack with these services, computed by a child process.
 
-    Raises DeclarationError, also where a service cannot work with these settings: it says so before anything starts.
+    Raises DeclarationError, also where a service rejects these settings, before any process starts.
     """
     child = await asyncio.create_subprocess_exec(
         sys.executable, "-m", __name__, *services,
@@ -98,7 +98,7 @@ async def declared_users(services: Sequence[str], settings: Settings) -> tuple[B
         async with asyncio.timeout(ANSWER_S_MAX):
             answer, complaint = await child.communicate(settings.model_dump_json().encode())
     except TimeoutError:
-        raise DeclarationError(f"the services did not say within {ANSWER_S_MAX:g} s what they do") from None
+        raise DeclarationError(f"reading the services' declarations timed out after {ANSWER_S_MAX:g} s") from None
     finally:
         if child.returncode is None:
             child.kill()
@@ -109,14 +109,14 @@ async def declared_users(services: Sequence[str], settings: Settings) -> tuple[B
 
 
 def check_settings(service: str, settings: Settings) -> None:
-    """Call `check` of `muster.<service>.declaration`, if it has one. Raises what that raises."""
+    """Call `check` of `muster.<service>.declaration`, if it has one. Raises the errors of that function."""
     check = getattr(importlib.import_module(f"muster.{service}.declaration"), "check", None)
     if callable(check):
         check(settings)
 
 
 def main(services: Sequence[str], settings: str) -> int:
-    """Print the users; 1 and a line on stderr if a service cannot be asked, or not work with these settings."""
+    """Print the users; return 1, with a line on stderr, if a declaration or the settings are invalid."""
     try:
         read = Settings.model_validate_json(settings)
         users = users_of_bus(map(declaration_of, services), read)
@@ -130,5 +130,5 @@ def main(services: Sequence[str], settings: str) -> int:
 
 
 if __name__ == "__main__":
-    gc.disable()  # it imports, prints and ends
+    gc.disable()  # the process is short-lived
     sys.exit(main(sys.argv[1:], sys.stdin.read()))

@@ -1,4 +1,4 @@
-"""What a broker must hold before services start: the streams, and the admin's token."""
+"""Preparation of a broker before services start: the streams, and the admin's token."""
 
 import asyncio
 import base64
@@ -25,21 +25,20 @@ class NoBrokerError(Exception):
 
 
 def new_secret() -> str:
-    """256 random bits, as letters, digits, `-` and `_`."""
+    """Return 256 random bits, as letters, digits, `-` and `_`."""
     return base64.urlsafe_b64encode(os.urandom(TOKEN_BYTES)).rstrip(b"=").decode()
 
 
 def new_token() -> str:
-    """An API token."""
+    """Return a new API token."""
     return f"muster_{new_secret()}"
 
 
 async def enter(settings: Settings, *, token: str, patience_s: float = 0.0, alone: bool = False) -> None:
-    """Make the streams and enter the admin's token. patience_s: how long a broker that is not there yet may take.
+    """Create the streams and store the hash of the admin's token.
 
-    alone: as of `bootstrap`.
-
-    Raises NoBrokerError (with patience), CredentialsError, LogError; without patience OSError or nats.errors.Error.
+    patience_s: time to wait for a broker that is starting. alone: as in `bootstrap`. Raises NoBrokerError (with
+    patience), CredentialsError, LogError; without patience OSError or nats.errors.Error.
     """
     connection = await _connected(settings, patience_s=patience_s)
     try:
@@ -52,7 +51,7 @@ async def enter(settings: Settings, *, token: str, patience_s: float = 0.0, alon
 
 
 async def _bootstrapped(connection: Client, settings: Settings, *, alone: bool, patience_s: float) -> None:
-    """Make the streams. A server that starts answers before it serves streams, so it is asked again."""
+    """Create the streams. A starting server answers before it serves streams, so the request is repeated."""
     loop = asyncio.get_running_loop()
     until_s = loop.time() + patience_s
     while True:

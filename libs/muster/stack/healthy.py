@@ -1,7 +1,7 @@
-"""`python -m muster.stack.healthy [--any] URL`: exits 0 if the URL answers 200 (any: if it speaks HTTP at all).
+"""`python -m muster.stack.healthy [--any] URL`: exits 0 if the URL returns 200 (--any: if it speaks HTTP at all).
 
-For the health checks of containers, which run every few seconds: it loads nothing but a socket, and TLS for https. It
-sends no secret, so it takes any certificate: that is for a name that others know.
+For health checks of containers, which run every few seconds: it loads only a socket, and TLS for https. It sends no
+secret, so it accepts any certificate: the certificate is for the public name.
 """
 
 import socket
@@ -13,7 +13,7 @@ _USAGE = 2
 
 
 def answer_of(url: str) -> bytes:
-    """The first line of the answer to `GET url`; empty if there is none. Raises ValueError if it is no http(s) URL."""
+    """Return the first line of the response to `GET url`, empty without one. Raises ValueError for an invalid URL."""
     scheme, _, rest = url.partition("://")
     where, _, path = rest.partition("/")
     host, _, port = where.partition(":")
@@ -30,8 +30,8 @@ def answer_of(url: str) -> bytes:
 
 
 def _over_tls(plain: socket.socket) -> socket.socket:
-    """Shake hands, and believe no more than the status that will be answered."""
-    import ssl  # noqa: PLC0415 - it takes longer than everything else here, and most checks need none
+    """Open TLS without verification, since only the response's status is used."""
+    import ssl  # noqa: PLC0415 - the import is slow, and most checks do not need it
 
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     context.check_hostname = False
@@ -40,7 +40,7 @@ def _over_tls(plain: socket.socket) -> socket.socket:
 
 
 def main(words: Sequence[str]) -> int:
-    """The exit status."""
+    """Run the check and return the exit status."""
     wants_any, urls = "--any" in words, [word for word in words if word != "--any"]
     if len(urls) != 1:
         sys.stderr.write(f"{__doc__}\n")

@@ -1,7 +1,7 @@
-"""What a stack in Kubernetes is told: files on the administrator's machine that kustomize makes Secrets of.
+"""Files for a stack in Kubernetes, on the administrator's machine; kustomize makes Secrets of them.
 
-Nobody in the cluster makes or reads Secrets through the API: they are written here, go into the cluster with
-`kubectl apply`, and each pod has its own part's mounted. `keys/` and `host/` stay where they were written.
+No process in the cluster creates or reads Secrets through the API: the files are written here, applied with `kubectl
+apply`, and each pod mounts the Secret of its own part. `keys/` and `host/` stay on this machine.
 """
 
 import os
@@ -21,17 +21,17 @@ from muster.stack.provision import Broker, provision
 from muster.stack.simulators import DCGM_SIMULATOR, SIMULATOR
 
 STATEFUL_SET, HEADLESS = "nats", "nats-servers"
-"""Names in k8s/base/nats.yaml: pod `nats-0` is reached as `nats-0.nats-servers`."""
-PID_FILE = Path("/tmp/nats.pid")  # noqa: S108 - in its container nobody else is
+"""Names in k8s/base/nats.yaml: the address of pod `nats-0` is `nats-0.nats-servers`."""
+PID_FILE = Path("/tmp/nats.pid")  # noqa: S108 - its container has no other users
 KUSTOMIZATION = "kustomization.yaml"
 _AT_HOME = frozenset({KEYS, HOST, CLI, GRAFANA, SIMULATOR, DCGM_SIMULATOR})
-"""Parts that become no Secret: the keys, the admin's own, and what does not run there."""
+"""Parts without a Secret: the keys, the admin's files, and parts that do not run in the cluster."""
 _HEAD = "# A Secret for each part, by `muster init kubernetes`. Who reads these files may do everything: keep them.\n"
 
 
 @dataclass(frozen=True, slots=True)
 class Carried:
-    """A file that settings name on this machine: it goes to the parts that read it, under a name of ours."""
+    """A file that settings name on this machine: it is copied to the parts that read it, under a fixed name."""
 
     parts: tuple[str, ...]
     name: str
@@ -47,10 +47,10 @@ def write(
     services: Sequence[str] | None = None,
     entropy: Callable[[int], bytes] = os.urandom,
 ) -> tuple[str, ...]:
-    """Write a directory per part and the kustomization that makes Secrets of them; names of the Secrets.
+    """Write a directory per part and the kustomization that makes Secrets of them; return the names of the Secrets.
 
-    layout: `flat`. Again: keys and token stay, credentials are made anew. Raises DeclarationError, ValueError (also
-    for settings that cannot be there), OSError.
+    layout: `flat`. A repeated call keeps keys and token, and renews credentials. Raises DeclarationError, ValueError
+    (also for settings that are not possible in Kubernetes), OSError.
     """
     _refuse_simulated(settings)
     inside, carried = with_carried(settings, layout.home)
@@ -78,7 +78,7 @@ def write(
 
 
 def _of_others(settings: Settings) -> frozenset[str]:
-    """What a centre makes for its cells' administrators, and what a cell does not run: nobody shows it anything."""
+    """Return the parts for the administrators of cells, and those that a cell does not run."""
     match settings.role:
         case "centre":
             return frozenset(map(cell_user_name, settings.clusters))
@@ -89,19 +89,19 @@ def _of_others(settings: Settings) -> frozenset[str]:
 
 
 def secret_of(part: str) -> str:
-    """Name of a part's Secret, before kustomize adds a hash of what it holds."""
+    """Return the name of a part's Secret, before kustomize adds a hash of its content."""
     return f"muster-{part}"
 
 
 def broker_of(settings: Settings) -> Broker:
-    """As many servers as copies of each stream; whatever is acknowledged is on disk."""
+    """Return a broker with as many servers as copies of each stream; acknowledged messages are on disk."""
     count = settings.bus.replicas
     names = tuple(f"{STATEFUL_SET}-{number}.{HEADLESS}" for number in range(count)) if count > 1 else ()
     return Broker(servers=names, sync_interval_s=SYNC_ALWAYS, pid_file=PID_FILE)
 
 
 def with_carried(settings: Settings, home: Path) -> tuple[Settings, tuple[Carried, ...]]:
-    """The settings with files where their readers find them in the cluster, and where these files are now."""
+    """Return the settings with the paths of files in the cluster, and the current paths of these files."""
     carried: list[Carried] = []
 
     def moved(source: Path | None, name: str, *parts: str) -> Path | None:
@@ -137,12 +137,12 @@ def _refuse_simulated(settings: Settings) -> None:
     for one in settings.fabrics:
         if one.simulated is not None:
             raise ValueError(
-                f"fabrics[{one.name}].simulated: no simulator runs in Kubernetes; give the manager's `url` instead"
+                f"fabrics[{one.name}].simulated: no simulator runs in Kubernetes; set the manager's `url` instead"
             )
 
 
 def _keys(directory: Path, part: str) -> Iterator[str]:
-    """`KEY=PATH` of each file of a part. Keys of a Secret hold no `/`; files of one part have different names."""
+    """Yield `KEY=PATH` of each file of a part. Keys of a Secret hold no `/`; files of one part have different names."""
     for path in sorted((directory / part).rglob("*")):
         if path.is_file():
             yield f"{path.name}={path.relative_to(directory)}"

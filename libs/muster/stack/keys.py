@@ -1,10 +1,9 @@
-"""Keys and credentials on disk: keys are made once per state directory, tokens anew at every start.
+"""Keys and credentials on disk: keys are created once per state directory, tokens at every start.
 
-A cell's token says who it is alone: it is signed with a key of its own, and the cell's account says at every start
-what that key stands for. So rights change also for who was given the token long ago.
-
-Every file is 0600 in a directory of 0700. A user's token issued before this start is revoked by its account, so that
-rights which a declaration gave up are gone, also for who kept the old file.
+A cell's token only identifies the cell: it is signed with a separate key, and the cell's account defines at every start
+what that key allows. So permissions also change for tokens that were issued long ago. Every file is 0600 in a directory
+of 0700. The account revokes users' tokens issued before this start, so that permissions removed from a declaration are
+gone, also for copies of the old file.
 """
 
 import os
@@ -17,36 +16,39 @@ from muster.bus.access import VIEW_KEY, AccountName, BusUser
 from muster.bus.leaf import Crossing, crossing
 
 VIEW_CONNECTIONS_MAX = 4_096
-"""Dashboards at a time: they share the broker with the logs."""
+"""Maximum number of connected dashboards: they share the broker with the logs."""
 CELL_CONNECTIONS_MAX = 64
-"""Of one cell: each of its servers joins each of the centre's once, and once more while a dead link is not noticed."""
+"""Connections of one cell: each of its servers joins each of the center's, twice while a dead link is not noticed."""
 
 
 MakeKey = Callable[[str, int], jwt.Key]
-"""The key of this name and sort, made once."""
+"""Return the key with this name and prefix, created once."""
 
 
 @dataclass(frozen=True, slots=True)
 class MintedAccess:
-    """What nats-server is told: the operator, the system account, and every account's token by its public key.
-
-    log_account: public key of the account with the log; a cell's is joined to the centre's.
-    """
+    """Access configuration of nats-server."""
 
     operator: str
+    """Token of the operator."""
     system_account: str
+    """Public key of the system account."""
     accounts: Mapping[str, str]
+    """Tokens of all accounts by public key."""
     log_account: str
+    """Public key of the account with the log; a cell's account joins the center's."""
 
 
 @dataclass(frozen=True, slots=True)
 class CellAccount:
-    """The account of one cell. scope: what the key stands for that signs for its broker."""
+    """The account of one cell."""
 
     cluster: str
     key: jwt.Key
     signer: jwt.Key
+    """Key that signs the token of the cell's broker."""
     scope: jwt.Scope
+    """Permissions of tokens signed by `signer`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,7 +60,7 @@ class OwnAccount:
 
 
 def write_private(path: Path, text: str) -> None:
-    """Write a file that only this user may read, whole or not at all."""
+    """Write a file that only this user may read, atomically."""
     path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
     new = path.with_name(path.name + ".new")
     new.unlink(missing_ok=True)
@@ -75,9 +77,9 @@ def mint_access(
     now_s: int,
     entropy: Callable[[int], bytes] = os.urandom,
 ) -> MintedAccess:
-    """Make missing keys, write `<user>.creds` for every user and the gateway's view signer; remove others' creds.
+    """Create missing keys, write `<user>.creds` for every user and the gateway's view signer; remove other creds.
 
-    Raises OSError if the directories cannot be written, nkeys.NkeysError if a key file holds no key.
+    Raises OSError if the directories cannot be written, nkeys.NkeysError if a key file is invalid.
     """
 
     def key(name: str, prefix: int) -> jwt.Key:
@@ -140,7 +142,7 @@ def mint_access(
 
 
 def _cell(user: BusUser, key: MakeKey) -> CellAccount:
-    """What signs for the cell's broker is a key of its own."""
+    """Return the account of a cell, with a separate key that signs the broker's token."""
     signer = key(f"scope-{user.name}", jwt.PREFIX_ACCOUNT)
     account = key(f"account-{user.name}", jwt.PREFIX_ACCOUNT)
     return CellAccount(user.cell, account, signer, jwt.Scope(signer.public, user.name, user.rights))
@@ -173,9 +175,10 @@ def account_specs(
     cells: Sequence[CellAccount] = (),
     own: Sequence[OwnAccount] = (),
 ) -> tuple[jwt.AccountSpec, ...]:
-    """How the accounts are joined: questions come in from QUERY, the live view goes out to VIEW, what `bus.leaf` lists
-    passes between LOG and the accounts of cells, and each credential's account imports what its rights list; nothing
-    else.
+    """Return the accounts with their imports and exports.
+
+    Requests come in from QUERY, the live view goes out to VIEW, the subjects of `bus.leaf` pass between LOG and the
+    accounts of cells, and each credential's account imports the subjects of its permissions; nothing else passes.
     """
     log = public[AccountName.LOG]
     passing = [(cell, crossing(cell.cluster)) for cell in cells]
@@ -224,8 +227,9 @@ def account_specs(
 def own_spec(
     one: OwnAccount, *, log: str, telling: Sequence[tuple[str, Sequence[str]]], revoked_before_s: int
 ) -> jwt.AccountSpec:
-    """The account of one credential: it has no streams, and that one user. telling: by account, what it exports to
-    whoever listens.
+    """Return the account of one credential: without streams, and with one user.
+
+    telling: by account, the subjects that it exports to subscribers.
     """
     rights = one.user.rights
     asked = (_asked(subject, log=log) for subject in own_account.asked(rights))
@@ -248,28 +252,28 @@ def own_spec(
 
 
 def _shared(heard: Sequence[str], told: Sequence[str]) -> tuple[str, ...]:
-    """What somebody listens to of what somebody tells."""
+    """Return the subjects that are both subscribed to and published."""
     return tuple(wanted for wanted in heard if any(own_account.is_within(wanted, subject) for subject in told))
 
 
 def _views(told: Sequence[str]) -> tuple[str, ...]:
-    """Of the live view."""
+    """Return the subjects of the live view."""
     return tuple(subject for subject in told if subject.startswith("view."))
 
 
 def _but_views(told: Sequence[str]) -> tuple[str, ...]:
-    """What streams keep."""
+    """Return the subjects that streams keep."""
     return tuple(subject for subject in told if not subject.startswith("view."))
 
 
 def _asked(subject: str, *, log: str) -> jwt.Json:
-    """A subject keeps its name if it can: the broker would make one of an answer's for a name with wildcards."""
+    """Return the import of a requested subject, under its own name where possible."""
     wanted, name = {**_service(subject), "account": log}, own_account.local(subject)
     return wanted if name == subject else {**wanted, "local_subject": own_account.renamed(name)}
 
 
 def cell_spec(cell: CellAccount, *, log: str) -> jwt.AccountSpec:
-    """The account that a cell's broker joins: it has no streams, and one sort of user."""
+    """Return the account that a cell's broker joins: without streams, and with one kind of user."""
     one = crossing(cell.cluster)
     return jwt.AccountSpec(
         AccountName.CELL,
@@ -297,12 +301,12 @@ def _stream(subject: str) -> jwt.Json:
 
 
 def _served(one: Crossing) -> tuple[str, ...]:
-    """What a cell asks and is not served to credentials anyway: exports must not overlap."""
+    """Return the subjects that a cell requests and credentials are not served: exports must not overlap."""
     return tuple(
         subject for subject in one.asked if not any(own_account.is_within(subject, own) for own in own_account.SERVED)
     )
 
 
 def _once(exports: Iterable[jwt.Json]) -> tuple[jwt.Json, ...]:
-    """What several cells take from LOG is exported once."""
+    """Export a subject once if several cells import it from LOG."""
     return tuple({str(export["subject"]): export for export in exports}.values())

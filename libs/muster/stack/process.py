@@ -1,4 +1,4 @@
-"""One child process: it dies with its parent, and what it says goes to a file of bounded size."""
+"""One child process: it dies with its parent, and its output goes to a file of bounded size."""
 
 import asyncio
 import contextlib
@@ -18,16 +18,16 @@ _LIBC = ctypes.CDLL(None) if sys.platform == "linux" else None
 
 
 def die_with_parent() -> None:
-    """In a new child, before its program starts: have the kernel end it when the parent is gone (Linux).
+    """Let the kernel end this process when its parent is gone (Linux); called in a new child before its program starts.
 
-    SIGKILL, because a parent that was killed itself can wait for nobody, and children are crash-only.
+    SIGKILL, because a parent that was killed cannot wait, and children are crash-only.
     """
     if _LIBC is not None:
         _LIBC.prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
 
 
 class BoundedLog:
-    """Appends to a file and turns it over to `<name>.1` at a bound, so a child may say what it likes for years."""
+    """Appends to a file and rotates it to `<name>.1` at a size limit."""
 
     def __init__(self, path: Path, *, bytes_max: int = LOG_BYTES_MAX) -> None:
         self._path = path
@@ -37,7 +37,7 @@ class BoundedLog:
         self._size = self._file.tell()
 
     def write(self, data: bytes) -> None:
-        """Append; what was there moves aside if it would grow too large."""
+        """Append; rotate the file first if it would grow too large."""
         if self._size and self._size + len(data) > self._bytes_max:
             self._file.close()
             self._path.replace(self._path.with_name(self._path.name + ".1"))
@@ -53,7 +53,7 @@ class BoundedLog:
 
 @dataclass(frozen=True, slots=True)
 class Command:
-    """What to run. environment: added to the parent's own."""
+    """A command line. environment: added to the parent's own."""
 
     name: str
     argv: tuple[str, ...]
@@ -74,19 +74,19 @@ class ChildProcess:
 
     @property
     def returncode(self) -> int | None:
-        """None while it runs."""
+        """Return the exit status, None while the process runs."""
         return self._process.returncode
 
     async def wait(self) -> int:
-        """Its exit status (negative: the signal that ended it), after its last words were written down."""
+        """Return the exit status (negative: the signal that ended it), after its output was written."""
         status = await self._process.wait()
         await self._copying
         return status
 
     async def stop(self, *, grace_s: float = STOP_GRACE_S) -> int:
-        """SIGTERM, then SIGKILL after `grace_s`. Safe to call at any time; returns the exit status."""
+        """Send SIGTERM, then SIGKILL after `grace_s`; return the exit status. Safe to call at any time."""
         if self._process.returncode is None:
-            with contextlib.suppress(ProcessLookupError):  # it ended between the question and the signal
+            with contextlib.suppress(ProcessLookupError):  # it ended before the signal was sent
                 self._process.terminate()
             try:
                 await asyncio.wait_for(self._process.wait(), grace_s)
@@ -97,7 +97,7 @@ class ChildProcess:
 
 
 async def start_child(command: Command, log: Path) -> ChildProcess:
-    """Start a child in a process group of its own, so a terminal's Ctrl-C reaches the supervisor alone.
+    """Start a child in its own process group, so that a terminal's Ctrl-C reaches the supervisor only.
 
     Raises OSError if the program cannot be run.
     """
@@ -124,7 +124,7 @@ async def _copy(output: asyncio.StreamReader, path: Path) -> None:
 
 
 def tail(path: Path, *, lines: int = 20) -> Sequence[str]:
-    """The last lines of a log, for an error message; none if there is no file."""
+    """Return the last lines of a log, for an error message; none if there is no file."""
     try:
         with path.open("rb") as file:
             file.seek(max(0, path.stat().st_size - 16 * 1024))

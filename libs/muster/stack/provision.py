@@ -1,6 +1,6 @@
-"""Writes what the parts of a stack that run apart are told: keys once, credentials anew each time, settings as asked.
+"""Writes the files of a stack whose parts run separately: keys once, credentials anew each time, settings as given.
 
-Every part's directory may be a volume of its own. Only `keys` is read again by the next run.
+Every part's directory may be a separate volume. The next run reads only `keys` again.
 """
 
 import os
@@ -35,20 +35,18 @@ from muster.stack.simulators import write_credentials
 from muster.stack.state_dir import StateDir
 
 NATS_STORE = Path("/data")
-"""Where the broker finds its store: a volume."""
-REDIS_DIRECTORY = Path("/tmp")  # noqa: S108 - nothing is written there, and in its container nobody else is
+"""Directory of the broker's store: a volume."""
+REDIS_DIRECTORY = Path("/tmp")  # noqa: S108 - nothing is written there, and its container has no other users
 _CREDENTIALS, _TOKEN, _REDIS_PASSWORD, _GRAFANA_PASSWORD = "creds", "token", "redis-password", "grafana-password"
-_ROUTE_PASSWORD = "route-password"  # noqa: S105 - the name of its file
+_ROUTE_PASSWORD = "route-password"  # noqa: S105 - the name of a file
 
 
 @dataclass(frozen=True, slots=True)
 class Broker:
-    """How the broker runs. servers: host names of all that are in a cluster together; none: one server alone.
-
-    sync_interval_s, store_bytes_max, pid_file: see `nats_server`.
-    """
+    """Options of the broker. sync_interval_s, store_bytes_max, pid_file: see `nats_server`."""
 
     servers: tuple[str, ...] = ()
+    """Host names of all servers of a cluster; empty for a single server."""
     sync_interval_s: float = nats_server.SYNC_INTERVAL_S
     store_bytes_max: int | None = None
     pid_file: Path | None = None
@@ -67,10 +65,11 @@ def provision(
     broker: Broker = ALONE,
     entropy: Callable[[int], bytes] = os.urandom,
 ) -> tuple[str, ...]:
-    """Write `directory`/<part>/ for every part; names of the parts. settings: as asked for, listening nowhere yet.
+    """Write `directory`/<part>/ for every part; return the names of the parts.
 
-    services: None: those of the stack's role. A centre's cells get a part each, with the credential that they join by.
-    Raises DeclarationError, ValueError (a service cannot work with these settings, or `layout` holds no URL), OSError.
+    settings: as requested, without listeners. services: None: those of the stack's role. A center's cells get a part
+    each, with the credential by which they join. Raises DeclarationError, ValueError (a service rejects these settings,
+    or `layout` holds no URL), OSError.
     """
     services = services_of(settings) if services is None else services
     declarations = tuple(map(declaration_of, services))
@@ -101,23 +100,23 @@ def _cells(settings: Settings) -> tuple[str, ...]:
 
 
 def _write_cell(directory: Path, cluster: str, *, keys: Path) -> str:
-    """What whoever runs the cell is given: its broker's credential, and nothing else. The part's name."""
+    """Write the part for the administrator of a cell, with only its broker's credential; return the part's name."""
     name = cell_user_name(cluster)
     write_private(directory / name / CENTRE_CREDENTIALS, (keys / _CREDENTIALS / f"{name}.creds").read_text())
     return name
 
 
 def _centre(settings: Settings) -> CentreSettings:
-    """Raises ValueError if a cell does not know its centre."""
+    """Return the settings of the center. Raises ValueError if a cell has none."""
     if settings.federation.centre is None:
-        raise ValueError("federation.centre: a cell that runs apart needs the centre's url and its own credentials")
+        raise ValueError("federation.centre: a cell that runs apart needs the center's url and its own credentials")
     return settings.federation.centre
 
 
 def _with_domain(
     config: nats_server.NatsConfig, settings: Settings, layout: Layout, access: MintedAccess
 ) -> nats_server.NatsConfig:
-    """The broker's place among those of other clusters."""
+    """Return the configuration of the broker with its domain and leaf node settings."""
     match settings.role:
         case "whole":
             return config
@@ -147,7 +146,7 @@ def _mint(
 
 
 def _with_logins_in(settings: Settings, keys: Path) -> Settings:
-    """The settings with the fabrics' credentials where they are made."""
+    """Return the settings with the paths of the fabrics' credentials where they are created."""
     moved = (
         fabric.model_copy(update={"credentials": keys / fabric.credentials.name})
         if fabric.simulated is not None and fabric.credentials is not None
@@ -158,7 +157,7 @@ def _with_logins_in(settings: Settings, keys: Path) -> Settings:
 
 
 def _write(part: Part, directory: Path, *, keys: Path, token: str) -> None:
-    """A part's directory, as `StateDir` lays one out; credentials that it may no longer hold are removed."""
+    """Write a part's directory in the layout of `StateDir`; remove credentials that it no longer holds."""
     state = StateDir(directory)
     if part.settings is not None:
         write_private(state.settings, part.settings.model_dump_json(indent=2))
@@ -178,7 +177,7 @@ def _write(part: Part, directory: Path, *, keys: Path, token: str) -> None:
 
 
 def _broker_name(settings: Settings) -> str:
-    """Of the servers that hold copies together. Leaf nodes of a cluster that is called like their own are refused."""
+    """Return the NATS cluster name, which is unique because a leaf node with the same name is refused."""
     return f"muster-{settings.cluster}" if settings.role == "cell" else "muster"
 
 

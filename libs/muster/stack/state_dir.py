@@ -1,9 +1,7 @@
-"""The state directory: its layout, the marker that says it is ours, and the lock that lets one stack use it.
+"""The state directory: its layout, its marker file, and the lock that restricts it to one stack.
 
-settings.json, token            0600
-creds/<user>.creds, keys/       0600
-nats/{nats-server.conf,store/}  redis/  logs/<child>.log
-run/{lock,<child>.pid,endpoints.json}
+Layout: settings.json and token (0600); creds/<user>.creds and keys/ (0600); nats/{nats-server.conf,store/}; redis/;
+logs/<child>.log; run/{lock,<child>.pid,endpoints.json}.
 """
 
 import datetime as dt
@@ -18,30 +16,32 @@ from pathlib import Path
 from typing import TextIO
 
 MARKER = ".muster-state"
-LOCK_TRIES = 10  # `muster status` holds the lock for an instant to see whether it is free
+LOCK_TRIES = 10  # `muster status` holds the lock for an instant to check whether it is free
 LOCK_PAUSE_S = 0.02
 _MARKER_TEXT = "A state directory of Muster. `muster up --fresh` empties a directory only where this file stands.\n"
 
 
 class StateDirError(Exception):
-    """The state directory cannot be used as asked."""
+    """The state directory cannot be used as requested."""
 
 
 class NotAStateDirError(StateDirError):
-    """The directory holds something that Muster did not put there."""
+    """The directory contains files that Muster did not create."""
 
 
 @dataclass(frozen=True, slots=True)
 class Holder:
-    """Who uses a state directory. since: seconds since the Unix epoch. command: how it was started."""
+    """The process that uses a state directory."""
 
     pid: int
     since_s: int
+    """Seconds since the Unix epoch."""
     command: str
+    """The command that started it."""
 
 
 class StateDirLockedError(StateDirError):
-    """Another process uses this state directory; `holder` is None if it did not say yet who it is."""
+    """Another process uses this state directory; `holder` is None if it has not written its name yet."""
 
     def __init__(self, path: Path, holder: Holder | None) -> None:
         self.path = path
@@ -51,7 +51,7 @@ class StateDirLockedError(StateDirError):
 
 
 def default_state_dir(environment: Mapping[str, str], *, home: Path) -> Path:
-    """`$XDG_STATE_HOME/muster`, or `~/.local/state/muster` (XDG Base Directory Specification 0.8)."""
+    """Return `$XDG_STATE_HOME/muster`, or `~/.local/state/muster` (XDG Base Directory Specification 0.8)."""
     base = environment.get("XDG_STATE_HOME", "")
     return (Path(base) if base and Path(base).is_absolute() else home / ".local" / "state") / "muster"
 
@@ -64,58 +64,58 @@ class StateDir:
 
     @property
     def settings(self) -> Path:
-        """What services read."""
+        """Return the path of the services' settings."""
         return self.path / "settings.json"
 
     @property
     def token(self) -> Path:
-        """The admin's API token."""
+        """Return the path of the admin's API token."""
         return self.path / "token"
 
     @property
     def creds(self) -> Path:
-        """One file per NATS user."""
+        """Return the directory with one file per NATS user."""
         return self.path / "creds"
 
     @property
     def keys(self) -> Path:
-        """nkeys, made once."""
+        """Return the directory of nkeys, which are created once."""
         return self.path / "keys"
 
     @property
     def nats(self) -> Path:
-        """nats-server's configuration and store."""
+        """Return the directory of nats-server's configuration and store."""
         return self.path / "nats"
 
     @property
     def redis(self) -> Path:
-        """Redis' configuration."""
+        """Return the directory of Redis's configuration."""
         return self.path / "redis"
 
     @property
     def logs(self) -> Path:
-        """What children said."""
+        """Return the directory of the children's logs."""
         return self.path / "logs"
 
     @property
     def run(self) -> Path:
-        """What is true only while a stack runs (and the ports that it prefers next time)."""
+        """Return the directory of state that is valid only while a stack runs (and of its preferred ports)."""
         return self.path / "run"
 
     @property
     def lock(self) -> Path:
-        """Locked by the stack that runs."""
+        """Return the file that the running stack locks."""
         return self.run / "lock"
 
     @property
     def endpoints(self) -> Path:
-        """Where the stack listens."""
+        """Return the file with the stack's addresses."""
         return self.run / "endpoints.json"
 
     def prepare(self) -> None:
-        """Make the directory, readable by this user only.
+        """Create the directory, readable by this user only.
 
-        Raises NotAStateDirError if it holds foreign files, StateDirError if it cannot be made or read.
+        Raises NotAStateDirError if it contains foreign files, StateDirError if it cannot be created or read.
         """
         try:
             self._prepare()
@@ -138,7 +138,7 @@ class StateDir:
     def wipe(self) -> None:
         """Remove everything but the marker and the lock, which the caller holds. Raises NotAStateDirError."""
         if not (self.path / MARKER).is_file():
-            raise NotAStateDirError(f"{self.path} carries no {MARKER}: nothing was removed")
+            raise NotAStateDirError(f"{self.path} has no {MARKER}: nothing was removed")
         for entry in self.path.iterdir():
             if entry == self.run:
                 for file in set(entry.iterdir()) - {self.lock}:
@@ -155,14 +155,14 @@ def _remove(path: Path) -> None:
 
 
 class StateDirLock:
-    """The kernel's lock on `run/lock`: it ends with the process that holds it, however that ends."""
+    """The kernel's lock on `run/lock`, which ends with the process that holds it."""
 
     def __init__(self, file: TextIO) -> None:
         self._file = file
 
     @classmethod
     def acquire(cls, state: StateDir, *, holder: Holder) -> "StateDirLock":
-        """Take the lock. Raises StateDirLockedError, which says who holds it."""
+        """Take the lock. Raises StateDirLockedError, which names the holder."""
         file = os.fdopen(os.open(state.lock, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600), "r+")
         if not any(_try_lock(file, attempt) for attempt in range(LOCK_TRIES)):
             with file:
@@ -173,7 +173,7 @@ class StateDirLock:
         return cls(file)
 
     def release(self) -> None:
-        """Let the next one in."""
+        """Release the lock."""
         self._file.seek(0)
         self._file.truncate()
         self._file.close()
@@ -190,7 +190,7 @@ def _try_lock(file: TextIO, attempt: int) -> bool:
 
 
 def holder_of(state: StateDir) -> Holder | None:
-    """Who holds the lock now; None if nobody does. Raises StateDirLockedError if the holder did not say who it is."""
+    """Return the lock's holder; None if it is free. Raises StateDirLockedError if the holder's name is missing."""
     try:
         file = state.lock.open("r+")
     except FileNotFoundError:
@@ -211,7 +211,7 @@ def _holder(text: str) -> Holder | None:
         fields = json.loads(text)
         return Holder(int(fields["pid"]), int(fields["since_s"]), str(fields["command"]))
     except (ValueError, KeyError, TypeError):
-        return None  # it has the lock and is just about to write its name
+        return None  # it has the lock, but has not written its name yet
 
 
 def _utc(seconds: int) -> str:

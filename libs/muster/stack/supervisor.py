@@ -1,7 +1,7 @@
-"""Keeps children running: started in order, each ready before the next, restarted when they die, ended together.
+"""Supervision of child processes: started in order, each ready before the next, restarted, ended together.
 
 Crash-only: a child that dies is started again, after a pause that doubles from RESTART_S_MIN to RESTART_S_MAX and is
-short again once it has lived for STABLE_S. Nothing is killed here that was not started here.
+reset once the child has lived for STABLE_S. The supervisor only kills processes that it started.
 """
 
 import asyncio
@@ -23,35 +23,38 @@ _logger = logging.getLogger(__name__)
 
 
 class ChildNotReadyError(Exception):
-    """A child did not become ready at start; the message holds its last words."""
+    """A child did not become ready at start; the message contains the end of its log."""
 
 
 @dataclass(frozen=True, slots=True)
 class Child:
-    """What is kept running. is_ready: asked every PROBE_S at the first start; None: it is ready at once."""
+    """A supervised child process."""
 
     command: Command
     is_ready: Probe | None = None
+    """Probe polled every PROBE_S at the first start; None: ready at once."""
     ready_s_max: float = READY_S_MAX
     grace_s: float = STOP_GRACE_S
 
 
 @dataclass(frozen=True, slots=True)
 class ChildState:
-    """One child now. pid: None between two lives. restarts: deaths since the start."""
+    """State of one child."""
 
     name: str
     pid: int | None
+    """None between two runs."""
     restarts: int
+    """Number of deaths since the start."""
 
 
 def restart_pause_s(deaths: int) -> float:
-    """Pause before the start after so many deaths in a row (1: the first)."""
+    """Return the pause before a restart after this many consecutive deaths (from 1)."""
     return float(min(RESTART_S_MAX, RESTART_S_MIN * 2 ** min(deaths - 1, 16)))
 
 
 class _Kept:
-    """One child and the task that keeps it."""
+    """One child and the task that supervises it."""
 
     def __init__(self, child: Child, *, log: Path, pid_file: Path, stopping: asyncio.Event) -> None:
         self.child = child
@@ -71,7 +74,7 @@ class _Kept:
         return self._process.pid if self._process is not None and self._process.returncode is None else None
 
     async def keep(self) -> None:
-        """Start it again and again until the supervisor stops."""
+        """Run the child again and again until the supervisor stops."""
         loop = asyncio.get_running_loop()
         deaths = 0
         while not self._stopping.is_set():
@@ -82,7 +85,7 @@ class _Kept:
             self.restarts += 1
             deaths = 1 if loop.time() - started_s > STABLE_S else deaths + 1
             pause_s = restart_pause_s(deaths)
-            _logger.warning("%s ended (%s); starting it again in %.1f s", self.name, status, pause_s)
+            _logger.warning("%s ended (%s); restarting it in %.1f s", self.name, status, pause_s)
             await self._pause(pause_s)
 
     async def _live(self) -> str:
@@ -92,7 +95,7 @@ class _Kept:
             return f"cannot be started: {error}"
         self._pid_file.write_text(str(self._process.pid))
         try:
-            if self._stopping.is_set():  # stop() came between the start and here, and saw no process to end
+            if self._stopping.is_set():  # stop() was called during the start, and found no process
                 await self._process.stop(grace_s=self.child.grace_s)
             return f"exit status {await self._process.wait()}"
         finally:
@@ -105,13 +108,13 @@ class _Kept:
             return
 
     async def ready(self) -> None:
-        """Wait until it answers. Raises ChildNotReadyError."""
+        """Wait until the child is ready. Raises ChildNotReadyError."""
         probe = self.child.is_ready
         if probe is None:
             return
         try:
             async with asyncio.timeout(self.child.ready_s_max):
-                while not await probe():  # noqa: ASYNC110 - the child cannot set an event of ours
+                while not await probe():  # noqa: ASYNC110 - the child cannot set an event here
                     await asyncio.sleep(PROBE_S)
         except TimeoutError:
             words = "\n".join(tail(self.log))
@@ -127,7 +130,7 @@ class _Kept:
 
 
 class Supervisor:
-    """The children of one stack."""
+    """The supervised children of one stack."""
 
     def __init__(self, *, logs_dir: Path, run_dir: Path) -> None:
         self._logs_dir = logs_dir
@@ -136,7 +139,7 @@ class Supervisor:
         self._stopping = asyncio.Event()
 
     async def start(self, *children: Child) -> None:
-        """Start these together and wait until all are ready. Raises ChildNotReadyError; stop() is the caller's."""
+        """Start these children and wait until all are ready. Raises ChildNotReadyError; call stop() then."""
         group = [
             _Kept(
                 child,
@@ -152,11 +155,11 @@ class Supervisor:
         await asyncio.gather(*(kept.ready() for kept in group))
 
     def states(self) -> tuple[ChildState, ...]:
-        """Every child, in start order."""
+        """Return the state of every child, in start order."""
         return tuple(ChildState(kept.name, kept.pid, kept.restarts) for group in self._groups for kept in group)
 
     async def stop(self) -> None:
-        """End all children, those started last first; each group gets its grace, then SIGKILL."""
+        """Stop all children, in reverse start order; each group gets its grace period, then SIGKILL."""
         self._stopping.set()
         for group in reversed(self._groups):
             await asyncio.gather(*(kept.stop() for kept in group))

@@ -1,6 +1,6 @@
-"""Starts and ends a stack on this machine: NATS, Redis, the streams, the admin's token, the services.
+"""Start and stop of a stack on this machine: NATS, Redis, the streams, the admin's token, the services.
 
-Start-up and crash recovery are one path: every start finds what the last one left and corrects it.
+Start-up and crash recovery are one path: every start finds the state of the last one and corrects it.
 """
 
 import asyncio
@@ -56,16 +56,16 @@ from muster.stack.state_dir import Holder, StateDir, StateDirLock
 from muster.stack.supervisor import Child, ChildState, Supervisor
 
 SERVICE_ENVIRONMENT = {"MALLOC_ARENA_MAX": "2"}
-"""For service processes: with an arena per thread, glibc keeps what one thread freed from the others."""
+"""Environment of service processes: with one arena per thread, glibc would not share memory freed by other threads."""
 
 LED_S_MAX = 10.0
-"""Three times as long as a lease that a killed leader left behind."""
+"""Three times the remaining lease of a killed leader."""
 LED_POLL_S = 0.05
 
 
 @dataclass(frozen=True)
 class RunningStack:
-    """A started stack. Whoever started it stops it."""
+    """A running stack. Its starter stops it."""
 
     state: StateDir
     endpoints: Endpoints
@@ -74,11 +74,11 @@ class RunningStack:
     _lock: StateDirLock
 
     def children(self) -> tuple[ChildState, ...]:
-        """Every child process, in start order."""
+        """Return the state of every child process, in start order."""
         return self._supervisor.states()
 
     async def stop(self) -> None:
-        """End all children, services first, and let the next stack in. Once."""
+        """Stop all children, services first, and release the lock. Call it once."""
         try:
             await self._supervisor.stop()
         finally:
@@ -86,13 +86,12 @@ class RunningStack:
 
 
 async def start(options: StartOptions) -> RunningStack:
-    """Start a stack as children of this process; returns when the gateway is ready and the services lead.
+    """Start a stack as children of this process; return when the gateway is ready and the services lead.
 
-    For the latter it waits no longer than `LED_S_MAX`: a stack in which one cannot lead serves what the others can.
-
-    Children die with the thread that calls this, so call it from the main thread. Raises StateDirError (another stack
-    holds the directory, or it is foreign), DeclarationError, ChildNotReadyError, BinaryMissingError, LogError,
-    pydantic.ValidationError (settings); whatever was started is ended again.
+    It waits at most `LED_S_MAX` for leaders: a stack with a service that cannot lead still serves the rest. Children
+    die with the thread that calls this, so call it from the main thread. Raises StateDirError (another stack holds the
+    directory, or it is foreign), DeclarationError, ChildNotReadyError, BinaryMissingError, LogError,
+    pydantic.ValidationError (settings); processes that were started are ended again.
     """
     state = StateDir(options.state_dir)
     state.prepare()
@@ -116,7 +115,7 @@ async def _start_locked(
     if options.fresh:
         state.wipe()
         state.prepare()
-    for stale in state.run.glob("*.pid"):  # of a supervisor that was killed; its children died with it
+    for stale in state.run.glob("*.pid"):  # left by a killed supervisor, whose children died with it
         stale.unlink()
     asked = asked_settings(options)
     refuse_another_role(state, asked)
@@ -158,30 +157,30 @@ async def _start_locked(
 
 
 async def wait_for_leaders(metrics: Sequence[str], *, most_s: float = LED_S_MAX) -> None:
-    """Until the services of all these processes (their metrics pages) lead, or so long.
+    """Wait until the services of all these processes (given by their metrics pages) lead, at most `most_s`.
 
-    The gateway is ready as soon as jobs can be checked; who looks at a page then would be told for a moment that the
-    composer, say, does not answer.
+    The gateway is ready as soon as it can validate jobs; a page loaded at that moment would show services without a
+    leader.
     """
     ports = [port_of(page) for page in metrics]
     with suppress(TimeoutError):
         async with asyncio.timeout(most_s):
-            while not all(await asyncio.gather(*map(all_lead, ports))):  # noqa: ASYNC110 - they set no event of ours
+            while not all(await asyncio.gather(*map(all_lead, ports))):  # noqa: ASYNC110 - no event to await
                 await asyncio.sleep(LED_POLL_S)
 
 
 def port_of(metrics_page: str) -> int:
-    """The port of a process' door."""
+    """Return the metrics port of a process."""
     return int(metrics_page.rsplit(":", 1)[1].removesuffix("/metrics"))
 
 
 def _those_of(settings: Settings, services: tuple[str, ...]) -> tuple[str, ...]:
-    """The services that run on this broker."""
+    """Return the services that run on this broker."""
     return tuple(name for name in services if name in services_of(settings))
 
 
 def _admin_token(state: StateDir) -> str:
-    """The user who starts the stack is its admin: the token lies in the state directory, its hash in the bucket."""
+    """Create the admin's token for the user who starts the stack: the file has the token, the bucket its hash."""
     if not state.token.exists():
         write_private(state.token, f"{new_token()}\n")
     return state.token.read_text().strip()
@@ -212,13 +211,13 @@ def _redis_child(state: StateDir, config: redis_server.RedisConfig) -> Child:
 
 
 def _simulator_child(options: StartOptions, name: str, port: int) -> Child:
-    """The managers of all simulated fabrics, or all exporters; there before the services, which call them."""
+    """Return the process of all simulated managers, or of all exporters; it starts before the services that call it."""
     command = Command(name, options.command(name), SERVICE_ENVIRONMENT)
     return Child(command, partial(http_answers, port) if options.ready_path else None, ready_s_max=options.ready_s_max)
 
 
 def _service_children(options: StartOptions, endpoints: Endpoints) -> tuple[Child, ...]:
-    """One process for all services, or one each; the one with the gateway is ready when the gateway says so."""
+    """Return one process for all services, or one each; that of the gateway is ready when the gateway is."""
     children = []
     metrics = dict(zip(options.processes(), endpoints.metrics, strict=True))
     for name in options.processes():
@@ -234,7 +233,7 @@ def _service_children(options: StartOptions, endpoints: Endpoints) -> tuple[Chil
 
 
 async def serve(options: StartOptions, *, on_ready: Callable[[RunningStack], None] | None = None) -> None:
-    """Start a stack and keep it until SIGINT or SIGTERM. Raises what `start` raises."""
+    """Start a stack and keep it until SIGINT or SIGTERM. Raises the errors of `start`."""
     loop = asyncio.get_running_loop()
     asked = asyncio.Event()
     for number in (signal.SIGINT, signal.SIGTERM):
@@ -243,7 +242,7 @@ async def serve(options: StartOptions, *, on_ready: Callable[[RunningStack], Non
     waiting = asyncio.create_task(asked.wait())
     try:
         await asyncio.wait((starting, waiting), return_when=asyncio.FIRST_COMPLETED)
-        if not starting.done():  # asked to leave while starting
+        if not starting.done():  # asked to stop while starting
             starting.cancel()
             await asyncio.wait((starting,))
             return

@@ -25,7 +25,7 @@ _EXEMPLARS = Exemplars(1)  # changes are rare: keep an exemplar of each
 
 _BREAKER = Gauge("muster_fabric_breaker", "Circuit breaker: 0 closed, 1 half-open, 2 open.", ("fabric",))
 _POOL = Gauge("muster_fabric_devices", "Devices, free in the pool or attached.", ("fabric", "type", "model", "place"))
-_ORPHANS = Gauge("muster_fabric_orphans", "Devices on machines that nobody asked for.", ("fabric",))
+_ORPHANS = Gauge("muster_fabric_orphans", "Devices on machines without a request.", ("fabric",))
 _UNSETTLED = Gauge(
     "muster_fabric_calls_unsettled", "Calls that may still have an effect, lost ones included.", ("fabric",)
 )

@@ -179,7 +179,7 @@ class FabricWatch:
     def _tell_orphans(self, fabric: str, found: Sequence[OrphanFound]) -> None:
         first, orphan_s = found[0], self._core.state.bounds.orphan_s
         _logger.warning(
-            "fabric %s: nobody asked for %d device(s) on our machines, the first %s (%s) on %s; returned after %g s",
+            "fabric %s: %d device(s) on our machines without a request, the first %s (%s) on %s; returned after %g s",
             fabric, len(found), first.device_uuid or first.device_id, first.model, first.machine, orphan_s,
         )  # fmt: skip
 

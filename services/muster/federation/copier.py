@@ -4,11 +4,11 @@ however many copiers there are: a late end of a lost cluster does not block anot
 does no harm; the id of every copy is a hash of its source. Reports are copied in bounded groups, and each group is
 complete before the next begins: after a restart, copying continues one group before the newest copy, without a state
 of its own. Reports that were copied long ago are purged, so that FED_UP does not fill up. A summary that is soon
-followed by another is left out. `CopyTrimmer` trims a centre's copies of clusters' logs, so that they do not fill
+followed by another is left out. `CopyTrimmer` trims a center's copies of clusters' logs, so that they do not fill
 up. A copy is trimmed up to the older of the cluster's kept checkpoints, except facts younger than
-`federation.copies_keep_s`. It needs no archive, as the cell keeps the original. Facts that the centre still needs
+`federation.copies_keep_s`. It needs no archive, as the cell keeps the original. Facts that the center still needs
 stay: reports for the federation, and events for webhooks. A copy that is nearly full keeps only what a start and the
-federation need: if it accepted no more, the whole centre would stop."""
+federation need: if it accepted no more, the whole center would stop."""
 
 import asyncio
 import logging
@@ -218,7 +218,7 @@ async def newest_before(time_of: Callable[[int], Awaitable[Instant]], *, first: 
 
 
 class CopyTrimmer:
-    """The trimmer of a centre as a hosted service (`bus.service.Hosted`): runs until it is cancelled."""
+    """The trimmer of a center as a hosted service (`bus.service.Hosted`): runs until it is cancelled."""
 
     def __init__(self, declaration: Declaration, *, look_s: float = LOOK_S) -> None:
         self.declaration = declaration

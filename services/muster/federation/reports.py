@@ -51,7 +51,7 @@ class Desk:
     async def state(self) -> State:
         """Return the state as folded so far; wait until there is a core."""
         await self._is_there.wait()
-        assert self._core is not None, "whoever sets the event has given it a core"
+        assert self._core is not None, "the event is set only after the core"
         return self._core.state
 
 

@@ -156,7 +156,7 @@ def first_named(settings: Settings) -> tuple[str, ...]:
 
 
 def _deciding(settings: Settings, scheduler: Scheduler, first: Cell) -> dict[str, AskLeader]:
-    """Return probes of the required leaders. A centre requires none of its cells, which may be disconnected."""
+    """Return probes of the required leaders. A center requires none of its cells, which may be disconnected."""
 
     async def federation() -> object:
         return await first.leaders.ask(FEDERATION, "federation", AskFederation(), FederationView)

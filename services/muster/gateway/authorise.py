@@ -61,7 +61,7 @@ def refuse_priority_above_role(principal: Principal, priority: int, *, most: int
 
 
 def force_refusal(principal: Principal, *, verb: str, field: str, told: str, holder: str) -> ProblemError:
-    """Return a 403 refusal of a forced request. told, holder: what is known of the jobs that the request would
+    """Return a 403 refusal of a forced request. told, holder: the known jobs that the request would
     affect."""
     refusal = _refusal(principal, f"{verb} by force", field=field, needed=Role.OPERATOR).problem
     detail = f"{refusal.detail}: {told}" if told else refusal.detail

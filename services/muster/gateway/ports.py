@@ -141,7 +141,7 @@ class Page:
 
 @dataclass(frozen=True, slots=True)
 class Known:
-    """What the read model knows about a job."""
+    """Contents of the read model about a job."""
 
     row: bytes | None
     """The job's encoded row; None if there is none."""

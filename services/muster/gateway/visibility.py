@@ -46,7 +46,7 @@ class Facts(Protocol):
 
     @property
     def version(self) -> int:
-        """A number that grows whenever there may be new facts."""
+        """Return a number that grows whenever there may be new facts."""
         ...
 
     def position(self) -> Position:
@@ -68,7 +68,7 @@ class Facts(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Sight:
-    """What one principal may see."""
+    """Visibility of one principal."""
 
     others: OtherTeams
     teams: frozenset[str] = frozenset()

@@ -87,7 +87,7 @@ class Authority:
         return self._job_id(origin.namespace, origin.uid)
 
     def acting(self, origin: WorkloadRef) -> Principal:
-        """Return the object's principal: whoever may create objects in a team's namespace may submit for the team."""
+        """Return the object's principal: users who may create objects in a team's namespace may submit for the team."""
         team = self.teams.get(origin.namespace)
         return Principal(ids.origin_principal(origin.namespace), Role.SUBMITTER, frozenset(filter(None, (team,))))
 
@@ -127,10 +127,10 @@ class Authority:
 
 
 def authority_of(settings: Settings, cluster: str) -> Authority:
-    """Return the authority of one cluster: in a centre from its own settings, never from the cell's."""
+    """Return the authority of one cluster: in a center from its own settings, never from the cell's."""
     if settings.role == "centre":
         member = next(member for member in settings.federation.clusters if member.name == cluster)
-        return Authority(cluster, member.teams, f"teams of {cluster} in federation.clusters of the centre")
+        return Authority(cluster, member.teams, f"teams of {cluster} in federation.clusters of the center")
     return Authority(cluster, settings.kubernetes.teams if settings.kubernetes is not None else {})
 
 

@@ -63,7 +63,7 @@ class Watches:
                     await asyncio.sleep(SYNC_POLL_S)
 
     def flow_objects(self) -> list[JsonObject] | None:
-        """Every FlowSchema and PriorityLevelConfiguration; None if they are not known."""
+        """Return every FlowSchema and PriorityLevelConfiguration; None if they are not known."""
         if not (self._levels.synced and self._schemas.synced):
             return None
         return [obj for held in (self._levels, self._schemas) for _, obj in held.items()]
@@ -207,7 +207,7 @@ class ClusterObserver:
         return look
 
     def flow_objects(self) -> list[JsonObject] | None:
-        """Every FlowSchema and PriorityLevelConfiguration; None if they cannot be read."""
+        """Return every FlowSchema and PriorityLevelConfiguration; None if they cannot be read."""
         return self._watches.flow_objects()
 
     async def plan(self) -> tuple[Look, FlowPlan]:

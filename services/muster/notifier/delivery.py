@@ -265,9 +265,9 @@ class Delivery:
         return Offered(fact, raw.metadata.num_delivered, raw) if isinstance(fact, Fact) else None
 
     async def _jobs(self, event: AnyEvent, offered: Offered) -> tuple[dict[str, JobStory], frozenset[str]]:
-        """Return the known jobs of the event, and at a centre those that are not in this cluster.
+        """Return the known jobs of the event, and at a center those that are not in this cluster.
 
-        Raises HistoryUnavailableError while a retry may help; at a centre always, since the event may be invented.
+        Raises HistoryUnavailableError while a retry may help; at a center always, since the event may be invented.
         """
         log, history = self._place.log, self._ports.history
         ids = tuple(dict.fromkeys(event.jobs(offered.fact)))

@@ -40,7 +40,7 @@ class LogHistory:
     """Reads the log, which is authoritative; it is trimmed, so the start of a long job may only be in its row."""
 
     def __init__(self, client: Client, redis_url: str, *, is_centre: bool = False) -> None:
-        """Create the history. redis_url: connected to only when needed. is_centre: of a centre."""
+        """Create the history. redis_url: connected to only when needed. is_centre: of a center."""
         self._client = client
         self._is_centre = is_centre
         self._redis = Redis.from_url(
@@ -66,7 +66,7 @@ class LogHistory:
 
     @property
     def is_centre(self) -> bool:
-        """Return whether this is a centre."""
+        """Return whether this is a center."""
         return self._is_centre
 
     async def close(self) -> None:

@@ -1,7 +1,7 @@
-"""One signed HTTP request to a receiver, and what came of it. Nothing here is retried.
+"""One signed HTTP request to a receiver, and its outcome. Nothing here is retried.
 
-No redirect is followed: what a team's jobs do goes to no host that nobody configured. What a receiver answers is never
-logged, since it may repeat what it was sent to.
+No redirect is followed: data of a team's jobs goes only to configured hosts. The body of a response is never logged,
+since it may repeat the request.
 """
 
 import asyncio
@@ -29,7 +29,7 @@ class WebhookFileError(Exception):
 
 
 def address(webhook: WebhookSettings) -> str:
-    """Where to post. Raises WebhookFileError."""
+    """Return the URL of the receiver. Raises WebhookFileError."""
     if webhook.url is not None:
         return webhook.url
     assert webhook.url_file is not None, "the settings see to that one of the two is given"
@@ -40,7 +40,7 @@ def address(webhook: WebhookSettings) -> str:
 
 
 def keys(webhook: WebhookSettings) -> tuple[bytes, ...]:
-    """What to sign with; nothing if no secret is set. Raises WebhookFileError."""
+    """Return the signing keys; nothing if no secret is set. Raises WebhookFileError."""
     if webhook.secret is None:
         return ()
     try:
@@ -50,7 +50,7 @@ def keys(webhook: WebhookSettings) -> tuple[bytes, ...]:
 
 
 def is_address(url: str) -> bool:
-    """Whether this is one line with a scheme and a host."""
+    """Return whether this is one line with a scheme and a host."""
     try:
         parts = urlsplit(url)
         return parts.scheme in ("http", "https") and bool(parts.hostname) and len(url.split()) == 1
@@ -59,7 +59,7 @@ def is_address(url: str) -> bool:
 
 
 def host(webhook: WebhookSettings) -> str:
-    """Whom the webhook goes to, as far as it may be shown: neither path nor user. Raises WebhookFileError."""
+    """Return the host of the receiver, without user and path, which are secret. Raises WebhookFileError."""
     parts = urlsplit(address(webhook))
     return f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}"
 
@@ -83,7 +83,8 @@ USER_AGENT = "muster-webhooks"
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """What a receiver said. status: 0 if nothing whole came, then `error` says why. words: its own, for a screen."""
+    """Response of a receiver. status: 0 without a complete response, then `error` is the reason. words: its text,
+    printable."""
 
     status: int = 0
     error: str = ""

@@ -27,7 +27,7 @@ class SecretError(ValueError):
 
 
 def parse_secrets(text: str) -> tuple[bytes, ...]:
-    """The keys of a secret file, one a line, empty lines left out. Raises SecretError."""
+    """Return the keys of a secret file, one a line, without empty lines. Raises SecretError."""
     lines = [line.strip() for line in text.splitlines() if line.strip()]
     if not 1 <= len(lines) <= SECRETS_MAX:
         raise SecretError(f"{len(lines)} lines: {_FORM}")

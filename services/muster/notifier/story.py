@@ -1,8 +1,8 @@
-"""What is known of a job beside its terminal fact: from those of its facts that are in the log, or from its row. Pure.
+"""The data of a job for its terminal fact: from those of its facts that are in the log, or from its row. Pure.
 
-Every fact of a job stands on a literal subject, so each is one look-up on the stream's leader, however long the log is.
+Every fact of a job has a literal subject, so each is one look-up on the stream's leader, however long the log is.
 
-At a centre, any cluster's log could tell of any job. What a job is, and which cluster has it, comes from the
+At a center, any cluster's log could have facts of any job. The specification and the cluster of a job come from the
 federation's log, or from its row there; the cluster's log adds where and when the job ran.
 """
 
@@ -58,7 +58,7 @@ def places(log: LogName, job_id: str, *, whole: bool, is_centre: bool) -> tuple[
 
 
 def story_of(facts: Iterable[Fact]) -> JobStory | None:
-    """The story that these facts of one job tell; None if the one with its specification is not among them."""
+    """Return the job's data from these facts of one job; None if the one with its specification is not among them."""
     by_body = {type(fact.payload): fact for fact in facts}
     first = by_body.get(JobRouted) or by_body.get(JobSubmitted)
     if first is None:
@@ -85,7 +85,7 @@ def story_of(facts: Iterable[Fact]) -> JobStory | None:
 
 
 def story_of_row(row: JobView) -> JobStory:
-    """The same from the read model, for a job that runs longer than its log reaches back."""
+    """Return the same from the read model, for a job that is older than the log's first fact."""
     return JobStory(
         id=row.id,
         name=row.name,
@@ -115,7 +115,7 @@ def with_run(story: JobStory, ran: JobStory) -> JobStory:
 
 
 def _placement(placed: Fact | None, resized: Fact | None) -> tuple[int, tuple[Slot, ...]]:
-    """The newer of the two says which slots the job held last."""
+    """Return the slots that the job held last, from the newer of the two."""
     newest = max((fact for fact in (placed, resized) if fact is not None), key=lambda fact: fact.seq, default=None)
     if newest is None:
         return 0, ()

@@ -1,5 +1,4 @@
-"""Declares the logs, publications and subscriptions of the projector. Imports little: a stack reads it before a
-start."""
+"""Declares the logs, publications and subscriptions of the projector. Imports little: a stack reads it first."""
 
 from muster.bus.declaration import Declaration
 from muster.schemas.registry import StreamRole

@@ -75,7 +75,7 @@ _HOTTEST = Gauge("muster_gpu_temperature_max_celsius", "Temperature of the hotte
 
 @dataclass(slots=True)
 class _Sums:
-    """Of one node: GPUs, of these held; their utilisation in percent; power; the highest temperature."""
+    """Sums of one node: GPUs, held GPUs; their utilization in percent; power; the highest temperature."""
 
     gpus: int = 0
     held: int = 0

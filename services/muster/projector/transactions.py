@@ -45,12 +45,12 @@ async def transact(redis: Redis, batch: Iterable[Command], *, expected: Expected
             await connection.read_response()
         answers = cast("list[object] | None", await connection.read_response())
     except BaseException:
-        await connection.disconnect(nowait=True)  # answers may be under way that nobody would read
+        await connection.disconnect(nowait=True)  # answers may be under way that no call would read
         raise
     finally:
         await redis.connection_pool.release(connection)
     if answers is None:
-        raise ViewChangedError("somebody else wrote at the same time")
+        raise ViewChangedError("another process wrote at the same time")
     for answer in answers:
         if isinstance(answer, RedisError):
             raise answer

@@ -128,7 +128,7 @@ class _Sender:
         if not is_open:
             self.metrics.dropped.inc(len(slices))
             return
-        for one in slices:  # the broker passes on what somebody listens to, and drops the other
+        for one in slices:  # the broker forwards only subjects with subscribers, and drops the rest
             await self.connection.publish(view_subject(self.cluster, one.audience, "slice"), one.body)
             packed = await _packed(one.body)
             await self.connection.publish(view_subject(self.cluster, one.audience, "packed"), packed)

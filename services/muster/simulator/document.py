@@ -14,7 +14,7 @@ Model = TypeVar("Model", bound=BaseModel)
 
 
 def read(text: str) -> JsonValue:
-    """The one document of a text, as JSON would hold it. Raises InputError that names the place."""
+    """Parse the one document of a text as JSON would hold it. Raises InputError that names the place."""
     try:
         root = yaml_root(text, LIMITS)
     except YamlTextError as error:
@@ -24,7 +24,7 @@ def read(text: str) -> JsonValue:
 
 
 def checked(model: type[Model], value: JsonValue) -> Model:
-    """The value as a model; no unknown key. Raises InputError with the path of the first thing that is wrong."""
+    """Return the value as a model without unknown keys. Raises InputError with the path of the first problem."""
     try:
         return model.model_validate(value)
     except ValidationError as error:
@@ -33,7 +33,7 @@ def checked(model: type[Model], value: JsonValue) -> Model:
 
 
 def path(parts: tuple[int | str, ...]) -> str:
-    """`("jobs", 2, "nodes", 0)` as `jobs[2].nodes[0]`."""
+    """Return the path of `("jobs", 2, "nodes", 0)` as `jobs[2].nodes[0]`."""
     written = ""
     for part in parts:
         if isinstance(part, int):

@@ -25,7 +25,7 @@ STEPS_MAX = 20_000
 """Steps at one moment of virtual time; cores that go on beyond it will never end."""
 
 CHECKPOINT_NEVER = 1 << 62
-"""Facts between checkpoints: nobody recovers from this log."""
+"""Facts between checkpoints: no service recovers from this log."""
 
 QUIET = frozenset({"placed", "running", "unschedulable", "summarised", "checkpointed", "resized"})
 """Facts that free nothing and ask for nothing: after them alone, no core has more to decide than before them."""
@@ -33,7 +33,7 @@ QUIET = frozenset({"placed", "running", "unschedulable", "summarised", "checkpoi
 
 @dataclass(frozen=True, slots=True)
 class Pace:
-    """How closely the moments of the log are followed."""
+    """Granularity at which the engine follows the times of the log."""
 
     step_ns: int = 1
     """Everything happens on multiples of it; 1: no rounding."""
@@ -104,11 +104,11 @@ class Engine(VirtualCluster):
 
 PRINCIPAL = "simulator"
 SURVEY_ROUNDS = 4
-"""Decisions in which the composer asks for a look at each fabric and hears what it showed."""
+"""Rounds of decisions in which the composer requests a survey of each fabric and gets its result."""
 
 
 def join_nodes(engine: Engine) -> None:
-    """Every node joins, now; none is released yet."""
+    """Let every node join, now; none is released yet."""
     engine.settle_core("agent")
 
 

@@ -1,8 +1,8 @@
-"""What can be wrong with what a simulation is made of."""
+"""Errors in the inputs of a simulation."""
 
 
 class InputError(ValueError):
-    """A scenario, policy or trace that cannot be. field: where, as `jobs[2].nodes[0]`; reason: what to do about it."""
+    """An invalid scenario, policy or trace. field: its path, as `jobs[2].nodes[0]`; reason: a hint."""
 
     def __init__(self, field: str, reason: str) -> None:
         super().__init__(f"{field}: {reason}" if field else reason)

@@ -32,13 +32,13 @@ class Filling:
     placed: int
 
     def to_json(self) -> dict[str, JsonValue]:
-        """{seed, allocated_pct: {"100": x, "130": y}, arrived, placed}."""
+        """Return {seed, allocated_pct: {"100": x, "130": y}, arrived, placed}."""
         allocated: dict[str, JsonValue] = {str(pct): round(found, 4) for pct, found in self.allocated_pct.items()}
         return {"seed": self.seed, "allocated_pct": allocated, "arrived": self.arrived, "placed": self.placed}
 
 
 def fill(nodes: Sequence[OpenbNode], tasks: Sequence[OpenbTask], *, seed: int) -> Filling:
-    """One run. Raises InputError if there is no GPU to fill, or no task that asks for one."""
+    """Run once. Raises InputError without a GPU to fill, or without a task that requests one."""
     fleet = Fleet()
     for node in nodes:
         fleet.add_node(NodeShape(node.name, node.cpu_milli, node.memory_mib, node.gpus, node.gpu_model))
@@ -67,7 +67,7 @@ def fill(nodes: Sequence[OpenbNode], tasks: Sequence[OpenbTask], *, seed: int) -
 
 
 def summary(runs: Sequence[Filling]) -> dict[str, JsonValue]:
-    """Several runs with their mean: {seeds, allocated_pct (mean), runs}."""
+    """Return several runs with their mean: {seeds, allocated_pct (mean), runs}."""
     mean: dict[str, JsonValue] = {
         str(pct): round(sum(run.allocated_pct[pct] for run in runs) / len(runs), 4) for pct in ARRIVALS_PCT
     }
@@ -75,12 +75,12 @@ def summary(runs: Sequence[Filling]) -> dict[str, JsonValue]:
 
 
 def shape_of(task: OpenbTask) -> TaskShape:
-    """What the placement engine is asked for this task."""
+    """Return the request of this task to the placement engine."""
     return TaskShape(task.cpu_milli, task.memory_mib, task.gpus, task.gpu_milli, task.gpu_models)
 
 
 def _arrivals(tasks: Sequence[OpenbTask], seed: int) -> Iterator[OpenbTask]:
-    """Every task once in a random order, and again in another one, without end."""
+    """Yield every task once in a random order, and again in another one, without end."""
     number = 0
     while True:
         yield from sorted(tasks, key=lambda task: (uniform(seed, "arrival", number, task.name), task.name))

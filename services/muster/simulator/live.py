@@ -30,7 +30,7 @@ def scenario_of(
     reservations: Iterable[ReservationSpec] = (),
     now_ns: int,
 ) -> Part:
-    """A scenario file's content. now_ns: the moment that it begins with."""
+    """Return the content of a scenario file. now_ns: the time at which the scenario begins."""
     live = sorted((job for job in jobs if not job.phase.is_terminal), key=lambda job: (job.submitted_at, job.id))
     names = _names(live)
     nodes = tuple(nodes)
@@ -44,7 +44,7 @@ def scenario_of(
 
 
 def queue_part(spec: QueueSpec) -> Part:
-    """A queue as a scenario writes it: only what it says itself."""
+    """Return a queue as a scenario writes it, without inherited values."""
     plain = spec.model_dump(mode="json", exclude_defaults=True)
     quota, limit = plain.pop("gpu_milli_quota", None), plain.pop("gpu_milli_limit", None)
     for field in ("quota", "borrowing_limit", "lending_limit"):
@@ -103,7 +103,7 @@ def _queue(queue: QueueView) -> Part:
 
 
 def _names(jobs: Sequence[JobView]) -> dict[str, str]:
-    """The jobs' own names, with a part of the id where several have the same."""
+    """Return the jobs' own names, with a part of the id if several jobs have the same name."""
     counts = Counter(job.name for job in jobs)
     return {job.id: job.name if counts[job.name] == 1 else f"{job.name[:50]}-{job.id[:12].lower()}" for job in jobs}
 

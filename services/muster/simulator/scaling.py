@@ -19,7 +19,7 @@ from muster.scaler.core.groups import ScalingConfig
 
 @dataclass(frozen=True, slots=True)
 class Scaled:
-    """What one simulation has of it. cores: by writer. models: the fabrics, for reading."""
+    """Scaling parts of one simulation. cores: by writer. models: the fabrics, read-only."""
 
     groups: Groups
     cores: Mapping[str, Core]
@@ -36,9 +36,9 @@ class Scaled:
 
 @dataclass(frozen=True, slots=True)
 class Scaling:
-    """config: what the scaler may do. pool: devices that are free at the start, by fabric and model.
+    """config: the scaler's settings. pool: devices that are free at the start, by fabric and model.
 
-    behaviour: of every fabric. parallel: calls at a time to one fabric.
+    behaviour: of every fabric. parallel: concurrent calls to one fabric.
     """
 
     config: ScalingConfig
@@ -47,7 +47,7 @@ class Scaling:
     parallel: int = 16
 
     def begin(self) -> Scaled:
-        """Everything as it is at the start, new each time."""
+        """Return a new set of the initial objects."""
         models = self.models()
         cores: dict[str, Core] = {"scaler": ScalerCore(self.config)}
         if models:
@@ -55,11 +55,11 @@ class Scaling:
         return Scaled(self.groups(), cores, models)
 
     def groups(self) -> Groups:
-        """The groups as the simulated cluster has them."""
+        """Return the groups as the simulated cluster has them."""
         return Groups(self.config.groups, visible_s=self.config.settings.visible_s)
 
     def models(self) -> dict[str, FabricModel]:
-        """Every fabric as it is at the start: new ones each time."""
+        """Return every fabric in its initial state: new objects in each call."""
         return {fabric: self._model(fabric) for fabric in sorted(self.config.fabrics)}
 
     def _composer(self) -> ComposerConfig:

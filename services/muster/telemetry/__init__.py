@@ -1,1 +1,1 @@
-"""What every GPU does, and for whom: scrapes exporter pages, the only writer of TELEMETRY."""
+"""The telemetry service: scrapes exporter pages for the activity of GPUs and jobs; the only writer of TELEMETRY."""

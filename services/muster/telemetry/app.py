@@ -1,9 +1,9 @@
-"""The telemetry service: reads the exporters of all nodes while it leads, and publishes what they say.
+"""The telemetry service: reads the exporters of all nodes while it leads, and publishes the readings.
 
-A walk goes round the nodes of the log once per interval, a slice at a time. Each page is a task of its own, so that a
-node which hangs holds up no other; a node whose last page has not come is not asked again, and one where nobody has
-ever answered has not its turn in every round. Messages are published without waiting for the broker: while it does not
-answer they are dropped and counted, never queued up.
+A walk visits the nodes of the log once per interval, a slice at a time. Each page is its own task, so a node that hangs
+delays no other; a node whose last page has not arrived is not asked again, and a node whose exporter has never answered
+is asked in fewer rounds. Messages are published without waiting for the broker: while it does not answer they are
+dropped and counted, never queued.
 """
 
 import asyncio
@@ -49,7 +49,7 @@ from muster.telemetry.metrics import TelemetryMetrics
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """What a node's exporter answered. text: the page, "" if `state` is not OK; error: why not, in words."""
+    """Response of a node's exporter. text: the page, "" if `state` is not OK; error: the reason, for people."""
 
     state: ExporterState
     text: str = ""
@@ -85,12 +85,12 @@ class Exporters:
             await self._session.close()
 
     def url_of(self, node: str, description: NodeJoined | None) -> str:
-        """Where the node's page is. An address that is not known is taken to be the node's name."""
+        """Return the URL of the node's page. A node without a known address is reached by its name."""
         address = (description.address if description is not None else "") or node
         return self._url.format(node=node, address=f"[{address}]" if ":" in address else address)
 
     async def ask(self, url: str) -> Answer:
-        """The page. Never raises for what a node does."""
+        """Return the page. Never raises for a failure of the node."""
         assert self._session is not None, "entered first"
         try:
             async with self._session.get(url, allow_redirects=False) as response:
@@ -129,7 +129,7 @@ async def settled(tasks: set[asyncio.Task[None]], *, timeout_s: float) -> None:
 
 
 class Publisher(Protocol):
-    """What it needs of a NATS connection."""
+    """The operations that it needs of a NATS connection."""
 
     @property
     def is_connected(self) -> bool:
@@ -158,7 +158,7 @@ class Scrapes:
         self._core: TelemetryCore | None = None
 
     async def open(self, core: Core, connection: Publisher, leader: LeaderHandle) -> None:
-        """See `Sink`."""
+        """Start the walk with the leader's core."""
         assert isinstance(core, TelemetryCore), "the scrapes follow the telemetry service's core"
         self._core = core
         core.forget()
@@ -168,10 +168,10 @@ class Scrapes:
         self._task.add_done_callback(leader.ended)
 
     async def after_fold(self, facts: Sequence[Fact], *, last_seq: int, now: Instant) -> None:
-        """See `Sink`. Nothing follows a fact: the walk reads whom the core knows."""
+        """Do nothing: the walk reads the nodes from the core."""
 
     async def close(self) -> None:
-        """See `Sink`."""
+        """Stop the walk and the pages under way."""
         task, self._task = self._task, None
         if task is not None:
             task.cancel()
@@ -198,7 +198,7 @@ class Scrapes:
                     self._metrics.show(core, self._clock.wall())
 
     def _start(self, core: TelemetryCore, connection: Publisher, leader: LeaderHandle, node: str) -> None:
-        """Ask a node, unless nobody was ever there, its last page is still awaited, or too many are."""
+        """Ask a node, unless its turn is later, its last page is still awaited, or too many pages are under way."""
         if not self._backoff.is_due(node, core.holdings.nodes.description(node), self._walk.rounds):
             return
         if node in self._under_way or len(self._under_way) >= SCRAPES_MAX:
@@ -229,9 +229,8 @@ class Scrapes:
     def reading(
         self, core: TelemetryCore, node: str, answer: Answer, description: NodeJoined | None, *, at: Instant
     ) -> tuple[NodeSample, bytes]:
-        """What is published of an answer; the core measures by it. Whatever a page says, no other node suffers: what
-        cannot be read, held or sent is nonsense.
-        """
+        """Return the reading of an answer, and its message. An unreadable, unmeasurable or unsendable page becomes the
+        state nonsense, so that it affects no other node."""
         if answer.state is ExporterState.OK:
             holders = core.holdings.holders(node)
             try:
@@ -279,7 +278,7 @@ class Scrapes:
 
 
 def _words(error: ValidationError | ArithmeticError) -> str:
-    """Which field, and what is wrong with it."""
+    """Return the field and its problem."""
     if not isinstance(error, ValidationError):
         return str(error)
     first = error.errors()[0]
@@ -287,17 +286,17 @@ def _words(error: ValidationError | ArithmeticError) -> str:
 
 
 def encoded(sample: NodeSample) -> bytes:
-    """As it is published: what is at its default is left out, which halves the message."""
+    """Encode the message without fields at their defaults, which halves it."""
     return sample.model_dump_json(exclude_defaults=True).encode()
 
 
 def _asked(core: TelemetryCore) -> tuple[str, ...]:
-    """Nodes with GPUs that answer; what others have to say nobody could hear."""
+    """Return the nodes with GPUs that are not lost."""
     return tuple(name for name, node in core.holdings.nodes.items() if not node.is_lost and node.description.gpu_uuids)
 
 
 def services(settings: Settings) -> tuple[CoreService | Hosted, ...]:
-    """The telemetry service of one cluster. Without exporters it only folds, since checkpoints wait for its part."""
+    """Return the telemetry service of one cluster; without exporters it only folds, for its part of checkpoints."""
     config, url = config_of(settings), url_of(settings)
     section = settings.telemetry
     scrapes = partial(
@@ -321,7 +320,7 @@ def services(settings: Settings) -> tuple[CoreService | Hosted, ...]:
 
 
 def config_of(settings: Settings) -> TelemetryConfig:
-    """The core's part of the settings."""
+    """Return the core's part of the settings."""
     section = settings.telemetry
     return TelemetryConfig(
         interval_s=section.interval_s,
@@ -332,7 +331,7 @@ def config_of(settings: Settings) -> TelemetryConfig:
 
 
 def url_of(settings: Settings) -> str:
-    """Where a node's page is, "" if nobody is asked. A stack that runs exporters of its own writes the setting."""
+    """Return the URL template of a node's page, "" without telemetry; a stack with its own exporters sets it."""
     section = settings.telemetry
     if not section.enabled:
         return ""

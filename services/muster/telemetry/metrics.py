@@ -23,7 +23,7 @@ _EXPECTED = Gauge("muster_telemetry_gpus_expected", "GPUs of the nodes that are 
 _SEEN = Gauge("muster_telemetry_gpus_seen", "GPUs that exporters show.", ("model",))
 _MISSING = Gauge("muster_telemetry_gpus_missing", "GPUs that a page which could be read does not show.", ("model",))
 _OLDEST = Gauge("muster_telemetry_oldest_reading_seconds", "Age of the oldest newest reading of a node.", ("scope",))
-"""Of nodes whose exporter was ever there: the others are asked seldom (`muster.telemetry.core.exporters`)."""
+"""Only nodes whose exporter has answered: the others are asked seldom (`muster.telemetry.core.exporters`)."""
 _HELD = Gauge("muster_gpu_job_held", "GPUs that jobs hold, as far as they are read.", ("team", "queue", "model"))
 _BUSY = Gauge(
     "muster_gpu_job_busy_ratio", "Mean utilisation of held GPUs: that something ran.", ("team", "queue", "model")
@@ -54,7 +54,7 @@ _OVERDUE = Counter("muster_telemetry_overdue", "Turns of nodes that were left ou
 _DROPPED = Counter("muster_telemetry_dropped", "Readings that were not published: the broker did not answer.")
 
 STEP_S_MAX = 60.0
-"""Between two looks; what lies longer apart is not added up, because nobody measured meanwhile."""
+"""Maximum time between two updates; a longer gap is not added, since it was not measured."""
 
 
 @dataclass(slots=True)
@@ -98,7 +98,7 @@ class TelemetryMetrics:
     _shown_at: Instant | None = None
 
     def scraped(self, state: ExporterState, seconds: float) -> None:
-        """A page was asked for."""
+        """Count a scrape of a page."""
         _SCRAPES.labels(state.value).inc()
         _DURATION.observe(seconds)
 
@@ -132,12 +132,12 @@ class TelemetryMetrics:
                 show(_JOB_SM, group.sm / group.sm_gpus, job_id, *owners[job_id])
 
     def hide(self) -> None:
-        """The term is over."""
+        """Remove the samples at the end of the term."""
         self._gauges.hide()
         self._shown_at = None
 
     def _add_up(self, groups: Mapping[tuple[str, str, str], _Group], now: Instant) -> None:
-        """What stands now is taken to have stood since the look before."""
+        """Add the current values for the time since the last update."""
         before, self._shown_at = self._shown_at, now
         elapsed_s = max(0.0, seconds_between(before, now)) if before is not None else 0.0
         if elapsed_s > STEP_S_MAX:

@@ -29,7 +29,7 @@ _CAMPAIGNS = Gauge("muster_upgrade_campaigns", "Campaigns that are not over, by 
 _NODES = Gauge("muster_upgrade_nodes", "Nodes of campaigns that are not over, by step.", ("step",))
 _ENDS = Counter("muster_upgrade_turns", "Turns that ended: done, failed, rolled-back.", ("outcome",))
 _TAKES = Histogram("muster_upgrade_turn_seconds", "From a node given to the end of its turn.", (), buckets=_TURN_S)
-_LOST = Counter("muster_upgrade_gpu_hours_lost", "GPU-hours that nobody used while campaigns kept nodes.", ())
+_LOST = Counter("muster_upgrade_gpu_hours_lost", "GPU-hours that no job used while campaigns kept nodes.", ())
 
 for _step in Step:
     if _step.is_end:

@@ -301,7 +301,7 @@ def test_orphans_are_told_in_one_line(watched: Watched, caplog: pytest.LogCaptur
     watched.look()
     assert fabric("orphans") == 2
     (line,) = lines(caplog, logging.WARNING)
-    assert "nobody asked for 2 device(s)" in line
+    assert "2 device(s) on our machines without a request" in line
     assert f"GPU-901 ({A100}) on {machine('n1')}; returned after 100 s" in line
 
 

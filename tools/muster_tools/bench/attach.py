@@ -1,9 +1,9 @@
 """Benchmark of attaching many GPUs over one fabric: a fresh stack, with its simulated manager behind real HTTP.
 
 The time is compared with the times of the switches alone, as the manager drew and did them: serially, and in parallel
-on as many lanes as the fabric has. Two figures bound what those lanes allow. The lower bound (the longest switch, or
-the sum spread over all lanes) is below every schedule. The list schedule takes the switches in the order in which they
-were started, each on the first free lane (Graham, 1966): a caller without overhead would reach it without knowing the
+on as many slots as the fabric has. Two figures bound what those slots allow. The lower bound (the longest switch, or
+the sum spread over all slots) is below every schedule. The list schedule takes the switches in the order in which they
+were started, each on the first free slot (Graham, 1966): a caller without overhead would reach it without knowing the
 switch times in advance.
 """
 
@@ -85,9 +85,9 @@ class AttachReport:
     """Sum of all switches."""
     longest_s: float
     lower_bound_s: float
-    """Lower bound for the same switches on `limit` lanes; see the module."""
+    """Lower bound for the same switches on `limit` slots; see the module."""
     list_schedule_s: float
-    """List schedule of the same switches on `limit` lanes; see the module."""
+    """List schedule of the same switches on `limit` slots; see the module."""
     wall_to_lower_bound: float
     wall_to_list_schedule: float
     serial_to_wall: float
@@ -167,12 +167,12 @@ def report_of(plan: Plan, switches: Sequence[Switch], moments: Moments, *, accep
 
 
 def lower_bound_s(takes_s: Sequence[float], lanes: int) -> float:
-    """Return the lower bound of every schedule of these switches on this many lanes."""
+    """Return the lower bound of every schedule of these switches on this many slots."""
     return max(*takes_s, sum(takes_s) / lanes)
 
 
 def list_schedule_s(takes_s: Sequence[float], lanes: int) -> float:
-    """Return when the last switch ends if each starts on the first free lane, in this order."""
+    """Return when the last switch ends if each starts on the first free slot, in this order."""
     free_at = [0.0] * lanes
     end = 0.0
     for take_s in takes_s:
@@ -268,8 +268,8 @@ def run(plan: Plan, form: Output) -> None:
 
 
 def _rows(found: AttachReport) -> list[tuple[str, str]]:
-    bound = f"{found.lower_bound_s:.2f} s: no schedule of these switches on {found.limit} lanes is shorter"
-    listed = f"{found.list_schedule_s:.2f} s: each on the first free lane, without any delay"
+    bound = f"{found.lower_bound_s:.2f} s: no schedule of these switches on {found.limit} slots is shorter"
+    listed = f"{found.list_schedule_s:.2f} s: each on the first free slot, without any delay"
     return [
         (
             "attached",

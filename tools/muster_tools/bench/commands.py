@@ -187,8 +187,8 @@ def attach(
     """Attach GPUs over one fabric, on a fresh stack whose simulated manager serves real HTTP in its own process.
 
     The time is compared with the serial time of the same switches, with the lower bound of every schedule on as many
-    lanes (the longest switch, or the sum spread over the lanes), and with the list schedule: each switch starts on the
-    first free lane, without delay. JSON: gpus, limit, wall_s, lower_bound_s, list_schedule_s, serial_s, longest_s,
+    slots (the longest switch, or the sum spread over the slots), and with the list schedule: each switch starts on the
+    first free slot, without delay. JSON: gpus, limit, wall_s, lower_bound_s, list_schedule_s, serial_s, longest_s,
     wall_to_lower_bound, wall_to_list_schedule, serial_to_wall, call_overhead_s_median, accepted_s, most_at_once, ...
     """
     from muster_tools.bench import attach

@@ -165,5 +165,5 @@ def _rows(plan: Plan, found: Found, took_s: float) -> list[tuple[str, str]]:
         ("leaked", str(found.leaked)),
         ("doubly attached", str(found.doubly_attached)),
         ("not on the machine in the log", str(found.misplaced)),
-        ("withheld without a reason", str(found.withheld)),
+        ("drained without a reason", str(found.withheld)),
     ]

@@ -62,7 +62,7 @@ class _Grant:
 
 
 class SchedulerStandIn:
-    """Grants withhold requests as the scheduler does in a cluster without jobs, with a delay.
+    """Grants drain requests as the scheduler does in a cluster without jobs, with a delay.
 
     A grant that crosses a withdrawal holds until it is released.
     """
@@ -74,7 +74,7 @@ class SchedulerStandIn:
 
     @property
     def withheld(self) -> int:
-        """Return the number of devices and nodes that are withheld for a request."""
+        """Return the number of devices and nodes that are drained for a request."""
         return sum(1 for grant in self._grants.values() if any(grant.wishes.values()))
 
     def states(self) -> Iterator[Draft]:

@@ -62,5 +62,5 @@ class Found:
     misplaced: int
     """Devices attached according to the log, but not on the machine."""
     withheld: int
-    """Devices that are withheld at the end without a reason."""
+    """Devices that are drained at the end without a reason."""
     anomalies: dict[str, int]

@@ -212,7 +212,7 @@ class Told:
     observed: dict[str, list[int]]
     """When grave faults were reported, by node."""
     withheld: dict[str, list[int]]
-    """When nodes were withheld, by node."""
+    """When nodes were drained, by node."""
     queued: dict[str, list[int]]
     """When jobs were queued, by job, each time."""
     minor: list[tuple[int, int]]

@@ -1,7 +1,7 @@
-"""Dashboards in few words, as the JSON that Grafana reads (`write.py` writes the files).
+"""Compact definitions of dashboards, and the JSON that Grafana reads (`write.py` writes the files).
 
 A board is rows of panels; a panel is a title, one sentence on how to read it, and queries with their legends. Layout,
-ids and colours follow from the order, so that a change of one query is a change of one line in the JSON.
+ids and colors follow from the order, so that a change of one query is a change of one line in the JSON.
 """
 
 import json
@@ -33,7 +33,7 @@ class Panel:
     exemplars: bool = False
 
     def model(self, number: int, *, x: int, y: int, width: int) -> Json:
-        """As Grafana stores it."""
+        """Return the panel as Grafana stores it."""
         is_series = self.kind == "timeseries"
         targets = [
             {
@@ -89,7 +89,7 @@ class Board:
     variables: Sequence[tuple[str, str, str]] = ()
 
     def model(self) -> Json:
-        """As Grafana stores it."""
+        """Return the board as Grafana stores it."""
         return {
             "uid": f"muster-{self.name}",
             "title": self.title,
@@ -143,5 +143,5 @@ def quantiles(histogram: str, *, by: str = "", matching: str = "") -> list[tuple
 
 
 def text_of(board: Board) -> str:
-    """The file's content."""
+    """Return the file's content."""
     return json.dumps(board.model(), indent=2, ensure_ascii=False) + "\n"

@@ -1,4 +1,4 @@
-"""Who may speak to the API server: the token file that it reads, and kubeconfigs for each user."""
+"""Access to the API server: the token file that it reads, and kubeconfigs for each user."""
 
 import base64
 import json
@@ -9,7 +9,7 @@ from muster_tools.local_kubernetes.options import User
 
 
 def token_rows(users: Iterable[User], token_of: Callable[[str], str]) -> str:
-    """The API server's token file: token, user, uid and, in quotes, the groups."""
+    """Return the API server's token file: token, user, uid and, in quotes, the groups."""
     rows = (f'{token_of(user.name)},{user.name},{user.name},"{",".join(user.groups)}"\n' for user in users)
     return "".join(rows)
 

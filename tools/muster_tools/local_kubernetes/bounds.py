@@ -25,7 +25,7 @@ POLL_S = 0.05
 """Between two looks at a process."""
 
 PORT_TRIES_MAX = 4
-"""A port that was free is taken by somebody else before our process listens: the plane starts anew elsewhere."""
+"""Number of starts on other ports after another process took a free port before our process listened."""
 
 FLEET_PARALLEL = 32
 """Requests at a time when a fleet is made."""

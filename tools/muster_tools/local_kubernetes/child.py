@@ -28,7 +28,7 @@ _TAKEN = "address already in use"
 
 @dataclass(frozen=True, slots=True)
 class Command:
-    """What to run. environment: added to this process's own."""
+    """Command line of a process. environment: added to this process's own."""
 
     name: str
     argv: tuple[str, ...]
@@ -37,14 +37,14 @@ class Command:
 
 @dataclass(frozen=True, slots=True)
 class Usage:
-    """What a process takes. rss_mib: memory now. cpu_s: processor time since it started."""
+    """Resources of a process. rss_mib: memory now. cpu_s: processor time since it started."""
 
     rss_mib: float
     cpu_s: float
 
 
 def usage_of(pid: int) -> Usage:
-    """What a process takes now. Raises psutil.NoSuchProcess."""
+    """Return the current resources of a process. Raises psutil.NoSuchProcess."""
     process = psutil.Process(pid)
     times = process.cpu_times()
     return Usage(process.memory_info().rss / 2**20, times.user + times.system)
@@ -67,18 +67,18 @@ class Child:
 
     @property
     def name(self) -> str:
-        """The process's name within the plane."""
+        """Return the process's name within the plane."""
         return self.command.name
 
     @property
     def pid(self) -> int | None:
-        """None while it does not run."""
+        """Return the process id; None while it does not run."""
         if self._process is None or self._process.poll() is not None:
             return None
         return self._process.pid
 
     def usage(self) -> Usage | None:
-        """None while it does not run."""
+        """Return the current resources; None while it does not run."""
         if (pid := self.pid) is None:
             return None
         try:
@@ -91,7 +91,7 @@ class Child:
         if self.pid is not None:
             return
         with self.log.open("ab") as log:
-            self._process = subprocess.Popen(  # noqa: S603 - words of ours, no shell
+            self._process = subprocess.Popen(  # noqa: S603 - our own arguments, no shell
                 self.command.argv,
                 stdin=subprocess.DEVNULL,
                 stdout=log,

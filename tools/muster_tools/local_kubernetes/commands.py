@@ -14,14 +14,14 @@ from muster_tools.local_kubernetes.programs import Programs
 SERVICE_RANGE = "10.0.0.0/16"
 POD_RANGE = "10.128.0.1/9"
 CLIENT_QPS, CLIENT_BURST = 1_000, 2_000
-"""Of scheduler and controllers: far above what two cores reach, so that nobody is slowed down by its own client."""
+"""Limits of scheduler and controllers: far above what two cores reach, so that no client is throttled by itself."""
 
 _UNPROTECTED = "/healthz,/readyz,/livez,/metrics"
 
 
 @dataclass(frozen=True, slots=True)
 class Ports:
-    """Where each process listens on loopback. schedulers: by their names."""
+    """Loopback ports of each process. schedulers: by their names."""
 
     etcd: int
     etcd_peer: int
@@ -44,12 +44,12 @@ class Layout:
 
     @property
     def etcd_url(self) -> str:
-        """Where etcd's clients connect."""
+        """Return the URL of etcd for clients."""
         return f"http://{LOOPBACK}:{self.ports.etcd}"
 
     @property
     def server_urls(self) -> tuple[str, ...]:
-        """Where each API server listens."""
+        """Return the URL of each API server."""
         return tuple(f"https://{LOOPBACK}:{port}" for port in self.ports.apiservers)
 
 
@@ -112,7 +112,7 @@ def api_server_name(index: int) -> str:
 
 
 def controller_manager(layout: Layout, kubeconfig: Path) -> Command:
-    """The controllers that were asked for, and no others."""
+    """Return the command of the controller manager with the requested controllers only."""
     argv = (
         str(layout.programs.path(programs.CONTROLLER_MANAGER)),
         *_component(kubeconfig, layout.ports.controllers),
@@ -127,7 +127,7 @@ def controller_manager(layout: Layout, kubeconfig: Path) -> Command:
 
 
 def scheduler(layout: Layout, wanted: Scheduler, config: Path) -> Command:
-    """A scheduler; its client and profile stand in its configuration file."""
+    """Return the command of a scheduler; its client and profile are in its configuration file."""
     argv = (
         str(layout.programs.path(wanted.program)),
         f"--config={config}",
@@ -138,7 +138,7 @@ def scheduler(layout: Layout, wanted: Scheduler, config: Path) -> Command:
 
 
 def kwok(layout: Layout, kubeconfig: Path, configs: tuple[Path, ...]) -> Command:
-    """The simulated kubelets of every node."""
+    """Return the command of KWOK, which simulates the kubelets of every node."""
     argv = (
         str(layout.programs.path(programs.KWOK)),
         f"--kubeconfig={kubeconfig}",

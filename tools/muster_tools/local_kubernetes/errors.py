@@ -1,4 +1,4 @@
-"""What can be wrong with a control plane, each as a sentence that names the cure."""
+"""Errors of a control plane, each a sentence with a hint."""
 
 
 class LocalPlaneError(Exception):
@@ -18,7 +18,7 @@ class NotReadyError(LocalPlaneError):
 
 
 class PortTakenError(NotReadyError):
-    """Somebody else listens where the process should."""
+    """Another process listens on the port of the process."""
 
 
 class OptionError(LocalPlaneError):

@@ -35,7 +35,7 @@ class Fleet:
 
     @property
     def gpus(self) -> int:
-        """Of all nodes."""
+        """Return the number of GPUs of all nodes."""
         return len(self.names) * self.shape.gpus
 
 
@@ -76,9 +76,10 @@ async def create_all(
     parallel: int = bounds.FLEET_PARALLEL,
     begun: Callable[[int], None] = lambda _index: None,
 ) -> int:
-    """POST each object to its path, `parallel` at a time; `begun` is told the index of each just before.
+    """POST each object to its path, `parallel` at a time; call `begun` with the index of each just before.
 
-    Returns how many there were. Raises FleetError or aiohttp.ClientError at the first failure; the others are given up.
+    Returns the number of objects. Raises FleetError or aiohttp.ClientError at the first failure; the others are given
+    up.
     """
     waiting = enumerate(objects)
     done = 0

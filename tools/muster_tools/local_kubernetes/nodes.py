@@ -16,7 +16,8 @@ Manifest = Mapping[str, object]
 
 
 class Devices(StrEnum):
-    """How a node offers its GPUs: as a number (device plugin), one by one in ResourceSlices (DRA), or not at all."""
+    """Form in which a node offers its GPUs: a number (device plugin), one by one in ResourceSlices (DRA), or not at
+    all."""
 
     PLUGIN = "plugin"
     DRA = "dra"
@@ -25,7 +26,7 @@ class Devices(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class NodeShape:
-    """What every node of a fleet has. product: as the device plugin's label and the devices' productName say it.
+    """Shape of every node of a fleet. product: in the device plugin's label and in the devices' productName.
 
     sockets: NUMA nodes, over which the GPUs are spread evenly. root_ports: PCIe roots per node.
     """
@@ -49,12 +50,12 @@ def node_name(index: int, *, prefix: str = "gpu") -> str:
 
 
 def device_uuid(node: int, device: int) -> str:
-    """As NVIDIA writes them; the same for the same node and device."""
+    """Return a uuid in NVIDIA's form; the same for the same node and device."""
     return f"GPU-{node:08x}-0000-4000-8000-{device:012x}"
 
 
 def node(index: int, shape: NodeShape, *, prefix: str = "gpu", labels: Mapping[str, str] | None = None) -> Manifest:
-    """A node that is Ready at once, in a rack and a zone."""
+    """Return a node that is Ready at once, in a rack and a zone."""
     rack = index // shape.nodes_per_rack
     name = node_name(index, prefix=prefix)
     capacity = {"cpu": str(shape.cpu), "memory": f"{shape.memory_gib}Gi", "pods": str(shape.pods)}
@@ -92,7 +93,7 @@ def node(index: int, shape: NodeShape, *, prefix: str = "gpu", labels: Mapping[s
 
 
 def resource_slice(index: int, shape: NodeShape, *, prefix: str = "gpu") -> Manifest:
-    """The slice with every GPU of a node: the whole pool, in its first generation."""
+    """Return the slice with every GPU of a node: the whole pool, in its first generation."""
     name = node_name(index, prefix=prefix)
     return {
         "apiVersion": "resource.k8s.io/v1",
@@ -108,7 +109,7 @@ def resource_slice(index: int, shape: NodeShape, *, prefix: str = "gpu") -> Mani
 
 
 def device_class(name: str = DRIVER) -> Manifest:
-    """The class of every GPU of the driver."""
+    """Return the class of every GPU of the driver."""
     expression = f"device.driver == '{DRIVER}' && device.attributes['{DRIVER}'].type == 'gpu'"
     return {
         "apiVersion": "resource.k8s.io/v1",

@@ -1,4 +1,4 @@
-"""What a control plane is to consist of, as data."""
+"""Options of a control plane, as data."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -44,10 +44,10 @@ class User:
 
 @dataclass(frozen=True, slots=True)
 class Scheduler:
-    """One scheduler process. profile: one of ours, or the file of a whole KubeSchedulerConfiguration.
+    """One scheduler process. profile: a built-in one, or the file of a whole KubeSchedulerConfiguration.
 
-    scheduler_name: the pods that it takes. program: the name of another that takes kube-scheduler's flags.
-    user: who it is at the API server. at_once: started with the plane; else by `ControlPlane.start(name)`.
+    scheduler_name: of the pods that it schedules. program: the name of another one with kube-scheduler's flags. user:
+    its user at the API server. at_once: started with the plane; else by `ControlPlane.start(name)`.
     """
 
     name: str = "kube-scheduler"
@@ -60,13 +60,13 @@ class Scheduler:
 
 @dataclass(frozen=True, slots=True)
 class PlaneOptions:
-    """A control plane. The defaults: one API server, etcd, and KWOK with Muster's own stages; nobody schedules.
+    """A control plane. The defaults: one API server, etcd, and KWOK with Muster's own stages, without a scheduler.
 
-    emulated_version: for example "1.32", empty for the program's own. apiservers: 1 to 3 on one etcd.
-    scheduler, scheduler_config: whether kube-scheduler runs, and how; more_schedulers: others beside it.
-    controllers: of kube-controller-manager, which does not run without any. kwok_stages: files instead of our own.
-    node_lease_s: how long KWOK's leases last, renewed at a quarter of it; 0 for none.
-    apiserver_env: GOGC, GOMEMLIMIT and the like. apiserver_flags: added as they are. users: beside the admin.
+    emulated_version: for example "1.32", empty for the program's own. apiservers: 1 to 3 on one etcd. scheduler,
+    scheduler_config: whether kube-scheduler runs, and how; more_schedulers: others beside it. controllers: of
+    kube-controller-manager, which does not run without any. kwok_stages: files that replace the built-in ones.
+    node_lease_s: duration of KWOK's leases, renewed at a quarter of it; 0 for none. apiserver_env: GOGC, GOMEMLIMIT and
+    the like. apiserver_flags: added unchanged. users: beside the admin.
     """
 
     emulated_version: str = ""
@@ -98,13 +98,13 @@ class PlaneOptions:
 
     @property
     def schedulers(self) -> tuple[Scheduler, ...]:
-        """Every scheduler to start."""
+        """Return every scheduler to start."""
         own = (Scheduler(profile=self.scheduler_config),) if self.scheduler else ()
         return own + self.more_schedulers
 
     @property
     def everybody(self) -> tuple[User, ...]:
-        """Who has a token: the admin, the schedulers' users (each once), and those asked for."""
+        """Return the users with a token: the admin, the schedulers' users (each once), and the requested ones."""
         components = dict.fromkeys(scheduler.user for scheduler in self.schedulers)
         asked = (User(name, groups) for name, groups in self.users)
         return (User(ADMIN, (MASTERS,)), *components, *asked)

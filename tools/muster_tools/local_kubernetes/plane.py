@@ -26,7 +26,7 @@ _OK = 200
 
 
 def answers(url: str, *, tls: ssl.SSLContext | bool = True) -> Probe:
-    """Whether `GET url` is answered with 200. tls: whom to trust; False for a certificate that nobody signed."""
+    """Return a probe that `GET url` returns 200. tls: the trusted authorities; False for a self-signed certificate."""
 
     async def is_ready() -> bool:
         try:
@@ -47,7 +47,7 @@ TOPOLOGY_PLUGIN = "NodeTopology"
 
 
 def configuration(profile: Profile, *, scheduler_name: str, kubeconfig: Path) -> Mapping[str, object]:
-    """The whole configuration of one scheduler with one profile."""
+    """Return the whole configuration of one scheduler with one profile."""
     return {
         "apiVersion": "kubescheduler.config.k8s.io/v1",
         "kind": "KubeSchedulerConfiguration",
@@ -97,13 +97,13 @@ class ControlPlane:
         self._tls = ssl.create_default_context(cafile=str(layout.pki.ca))
 
     def token(self, user: str = ADMIN) -> str:
-        """A user's bearer token. Raises LocalPlaneError if there is no such user."""
+        """Return a user's bearer token. Raises LocalPlaneError if there is no such user."""
         if user not in self._tokens:
             raise LocalPlaneError(f"user: no {user!r}; PlaneOptions.users names {', '.join(self._tokens)}")
         return self._tokens[user]
 
     def kubeconfig(self, user: str = ADMIN, server: int = 0) -> Path:
-        """A file for clients of one user and one API server. Raises LocalPlaneError if there is no such user."""
+        """Return a kubeconfig for one user and one API server. Raises LocalPlaneError if there is no such user."""
         name = f"{user.replace(':', '_').replace('/', '_')}-{server}.kubeconfig"
         return access.write_kubeconfig(
             self.directory / "kubeconfigs" / name,
@@ -114,7 +114,7 @@ class ControlPlane:
         )
 
     def client(self, user: str = ADMIN, server: int = 0, *, connections: int = 64) -> aiohttp.ClientSession:
-        """A session with the user's token and one API server as its base; the caller closes it."""
+        """Return a session with the user's token and one API server as its base; the caller closes it."""
         return aiohttp.ClientSession(
             self.servers[server],
             headers={"Authorization": f"Bearer {self.token(user)}"},
@@ -124,12 +124,12 @@ class ControlPlane:
         )
 
     def program(self, name: str) -> Path:
-        """A program that the plane was started with, for example kubectl. Raises NoProgramsError."""
+        """Return a program that the plane was started with, for example kubectl. Raises NoProgramsError."""
         return self._layout.programs.path(name)
 
     @property
     def names(self) -> tuple[str, ...]:
-        """Of all processes, in the order of starting."""
+        """Return the names of all processes, in the order of starting."""
         return tuple(self._children)
 
     @property
@@ -142,7 +142,7 @@ class ControlPlane:
         return {name: found for name, child in self._children.items() if (found := child.usage()) is not None}
 
     def log(self, name: str) -> Path:
-        """What a process says goes here."""
+        """Return the log file of a process."""
         return self._child(name).log
 
     async def stop(self, name: str) -> None:
@@ -223,7 +223,7 @@ class ControlPlane:
         return child
 
     def close(self) -> None:
-        """End every process at once; what etcd holds is thrown away, so nobody needs to say farewell."""
+        """Kill every process at once; etcd's data is discarded, so no process needs to shut down cleanly."""
         for child in reversed(self._children.values()):
             child.abandon()
         for child in self._children.values():
@@ -258,7 +258,7 @@ async def control_plane(
 
 
 def programs_of(options: PlaneOptions) -> tuple[str, ...]:
-    """What a plane with these options needs, and kubectl."""
+    """Return the programs that a plane with these options needs, and kubectl."""
     wanted = [programs.API_SERVER, programs.ETCD, programs.KUBECTL]
     if options.controllers:
         wanted.append(programs.CONTROLLER_MANAGER)

@@ -18,7 +18,7 @@ class NoPortsError(OSError):
 
 
 def is_free(port: int) -> bool:
-    """Whether somebody could listen there now."""
+    """Return whether the port is free."""
     with socket.socket() as probe:
         probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:

@@ -1,9 +1,9 @@
-"""Where the control plane's programs are, in the order of envtest, then the cache, then a build.
+"""Look-up of the control plane's programs, in the order of envtest, then the cache, then a build.
 
 1. `TEST_ASSET_<NAME>`, for example TEST_ASSET_KUBE_APISERVER: one program's file.
 2. `KUBEBUILDER_ASSETS/<name>`: a folder of programs.
-3. What was built before from the Go modules in go/, in the user's cache.
-4. Built now.
+3. An earlier build of the Go modules in go/, in the user's cache.
+4. A new build.
 """
 
 import fcntl
@@ -28,7 +28,7 @@ _WORDS_MAX = 2_000
 
 @dataclass(frozen=True, slots=True)
 class GoModule:
-    """One go.mod of ours. packages: what to build, by the name of its program. linked: values set when linking."""
+    """One go.mod of this repository. packages: what to build, by program name. linked: values set when linking."""
 
     name: str
     packages: Mapping[str, str]
@@ -81,12 +81,12 @@ def digest_of(source: Path) -> str:
 
 
 def module_dir(module: GoModule, cache: Path) -> Path:
-    """Where what is built for this very module lies."""
+    """Return the cache directory of exactly this module's builds."""
     return cache / f"{module.name}-{digest_of(module.source)}"
 
 
 def command_of(module: GoModule, programs: Sequence[str], out: Path) -> tuple[str, ...]:
-    """The build. The flags decide what Go's own cache can serve, so they are the same everywhere."""
+    """Return the build command. Its flags decide what Go's cache can reuse, so they are the same everywhere."""
     linked = " ".join(["-s", "-w", *(f"-X {name}={value}" for name, value in module.linked.items())])
     return (
         "nice", "go", "build", "-buildvcs=false", "-mod=readonly", "-trimpath", f"-ldflags={linked}",
@@ -97,7 +97,7 @@ def command_of(module: GoModule, programs: Sequence[str], out: Path) -> tuple[st
 def build(
     module: GoModule, programs: Sequence[str], *, cache: Path, say: Callable[[str], None] = lambda _words: None
 ) -> Mapping[str, Path]:
-    """The programs by name, built if these very versions were not built before; `say` is told before a long build.
+    """Return the programs by name, built unless these versions are in the cache; `say` is called before a long build.
 
     Raises NoProgramsError (there is no Go), BuildFailedError.
     """
@@ -124,7 +124,7 @@ def _run(module: GoModule, programs: Sequence[str], target: Path) -> None:
     with tempfile.TemporaryDirectory(dir=target, prefix=".building-") as scratch:
         out = Path(scratch)
         try:
-            subprocess.run(  # noqa: S603 - words of ours, no shell
+            subprocess.run(  # noqa: S603 - our own arguments, no shell
                 command_of(module, programs, out),
                 cwd=module.source,
                 env={**os.environ, "CGO_ENABLED": "0"},
@@ -143,7 +143,7 @@ def _run(module: GoModule, programs: Sequence[str], target: Path) -> None:
 
 
 def _file_of(package: str, program: str) -> str:
-    """What Go calls the program of a package: its last part, or the one before a major version; of `.` its module."""
+    """Return Go's name of a package's program: its last part, or the one before a major version; of `.` its module."""
     if package == ".":
         return program
     *_, before, last = package.split("/")
@@ -190,7 +190,7 @@ class Programs:
     files: Mapping[str, Path] = field(default_factory=dict)
 
     def path(self, name: str) -> Path:
-        """The file. Raises NoProgramsError if it was not asked for when the programs were located."""
+        """Return a program's file. Raises NoProgramsError if it was not requested when the programs were located."""
         if name not in self.files:
             raise NoProgramsError(f"{name}: not located; ask for it when locating the programs")
         return self.files[name]
@@ -202,10 +202,10 @@ def variable_of(name: str) -> str:
 
 
 def named(name: str, environment: Mapping[str, str]) -> Path | None:
-    """The file that the environment names, None if it names none.
+    """Return the file that the environment names, None if it names none.
 
-    Raises NoProgramsError where the variable of this very program names a file that is not there: falling back would
-    test something else than was asked for.
+    Raises NoProgramsError if the variable of this program names a missing file: another program would test something
+    else than requested.
     """
     if own := environment.get(variable_of(name)):
         path = Path(own)
@@ -226,7 +226,7 @@ def locate(
     modules: Iterable[GoModule] = MODULES,
     say: Callable[[str], None] = lambda _words: None,
 ) -> Programs:
-    """Find or build the programs. Blocks for minutes where Kubernetes must be built; `say` is told before.
+    """Find or build the programs. Blocks for minutes if Kubernetes must be built; calls `say` before.
 
     Raises NoProgramsError, BuildFailedError.
     """

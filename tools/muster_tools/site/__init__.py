@@ -1,1 +1,1 @@
-"""What the documentation site has beside the committed pages: a reference made from the code, lists, checks."""
+"""Parts of the documentation site beside the committed pages: a reference made from the code, lists, checks."""

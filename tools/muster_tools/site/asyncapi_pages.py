@@ -19,7 +19,7 @@ SOURCES = "proto-schemas/asyncapi"
 
 
 def read(directory: Path) -> dict[str, str]:
-    """The documents by service. Raises OSError; FileNotFoundError if there is none."""
+    """Return the documents by service. Raises OSError; FileNotFoundError if there is none."""
     texts = {path.stem: path.read_text(encoding="utf-8") for path in sorted(directory.glob("*.yaml"))}
     if not texts:
         raise FileNotFoundError(f"{directory} holds no AsyncAPI documents; `muster schemas export` writes them")
@@ -38,7 +38,7 @@ def _contents(documents: tuple[tuple[str, str], ...]) -> Mapping[str, str]:
 
 
 def contents(texts: Mapping[str, str]) -> dict[str, str]:
-    """Every file of the section by name: the pages, and the documents themselves. (The C loader: ten times as fast.)"""
+    """Return every file of the section by name: the pages, and the documents. (The C loader is ten times as fast.)"""
     documents: dict[str, dict[str, JsonValue]] = {
         service: yaml.load(text, Loader=yaml.CSafeLoader) for service, text in texts.items()
     }
@@ -50,14 +50,14 @@ Document = Mapping[str, JsonValue]
 BODIES = "bodies.md"
 INDEX = "index.md"
 _GROUPS = (
-    ("write ", "Writes", "Facts that it appends; nobody else may."),
+    ("write ", "Writes", "Facts that it appends; no other service may."),
     ("fold ", "Folds", "Facts that change its state, in the order of the log."),
     ("consume ", "Consumes", "Facts that it takes one by one, by durable consumers with acknowledgements."),
     ("answer ", "Answers", "Questions over request-reply."),
     ("emit ", "Emits", "Messages outside the logs."),
 )
 _HEADERS = (
-    ("ce-id", "the fact's id, also `Nats-Msg-Id`: the same fact stored twice is recognised"),
+    ("ce-id", "the fact's id, also `Nats-Msg-Id`: the same fact stored twice is recognized"),
     ("ce-type", "`muster.<kind>.<fact>.v1`"),
     ("ce-source", "`/muster/<cluster or fed>/<writer>`"),
     ("ce-causes", "ids of the facts that led to it, joined by commas"),
@@ -66,7 +66,7 @@ _HEADERS = (
 
 
 def pages(documents: Mapping[str, Document]) -> dict[str, str]:
-    """All pages by file name. documents: by service.
+    """Return all pages by file name. documents: by service.
 
     Raises ValueError if two documents give one body differently: each is shown once.
     """
@@ -157,7 +157,7 @@ def _fields(schema: Document) -> Iterator[tuple[str, ...]]:
 
 
 def type_words(schema: Document) -> str:
-    """A JSON Schema's type as people say it, with links to other bodies; bounds that matter to writers are added."""
+    """Return a JSON Schema's type in words, with links to other bodies, and the bounds that matter to writers."""
     if "$ref" in schema:
         return _link(_text(schema, "$ref").rsplit("/", 1)[-1])
     if "enum" in schema:

@@ -20,7 +20,7 @@ def page(root: Command, *, name: str) -> str:
 
 
 def commands(command: Command, path: str) -> Iterator[tuple[str, Command]]:
-    """Every command that does something, with the words that call it: groups only if they do so by themselves."""
+    """Yield every command that acts, with the words that call it; a group only if it acts without a subcommand."""
     if not isinstance(command, TyperGroup):
         yield path, command
         return

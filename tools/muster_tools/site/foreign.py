@@ -1,4 +1,4 @@
-"""What a built page would load from other people's servers; the site loads nothing. Pure."""
+"""Check of a built page for loads from other servers; the site has none. Pure."""
 
 import re
 from html.parser import HTMLParser
@@ -25,7 +25,7 @@ def loaded_by_html(text: str) -> list[str]:
 
 
 def loaded_by_css(text: str) -> list[str]:
-    """The same for a style sheet."""
+    """Return the same for a style sheet."""
     addresses = (one[1] or one[2] for one in _CSS.finditer(text))
     return [address for address in addresses if _ELSEWHERE.match(address)]
 

@@ -56,7 +56,7 @@ def _answers(operation: Document) -> Iterator[tuple[str, ...]]:
 
 
 def _content(described: Document) -> str:
-    """What a body is, by media type; the type is named where it is not JSON."""
+    """Return the content of a body, by media type; the type is named if it is not JSON."""
     said = []
     for media, form in _section(described, "content").items():
         schema = _section(cast("Document", form), "schema")
@@ -66,7 +66,7 @@ def _content(described: Document) -> str:
 
 
 def _inline(schema: Document) -> str:
-    """A schema in words; one with a few fields of its own is written out."""
+    """Return a schema in words; a schema with a few fields of its own is written out."""
     fields = _section(schema, "properties")
     if not fields:
         return schema_words(schema)

@@ -41,7 +41,7 @@ def targets(text: str, *, source: str) -> set[str]:
 
 
 def outside(paths: set[str]) -> set[str]:
-    """Of these paths those that are neither under docs/ nor a page of the site."""
+    """Return those of the paths that are neither under docs/ nor a page of the site."""
     return {path for path in paths if path not in PAGES and not is_readme(path) and _top(path) != DOCS}
 
 
@@ -51,14 +51,14 @@ def is_readme(path: str) -> bool:
 
 
 def on_site(text: str, *, source: str, shown: str) -> str:
-    """The text with links that hold on the site. shown: the page's place on it, as `concepts/log.md`."""
+    """Return the text with links that are valid on the site. shown: the page's place on it, as `concepts/log.md`."""
     return _links_replaced(
         text, source, lambda target: posixpath.relpath(place(target), posixpath.dirname(shown) or ".")
     )
 
 
 def place(path: str) -> str:
-    """Where a file of the repository is found on the site; of a folder of docs/ its index.
+    """Return the place on the site of a file of the repository; of a folder of docs/ its index.
 
     The README.md of `libs/muster/bus` is `libs/bus.md`.
     """
@@ -86,7 +86,7 @@ def _links_replaced(text: str, source: str, to: Callable[[str], str]) -> str:
 
 
 def _lines(text: str) -> Iterator[tuple[str, bool]]:
-    """Every line, and whether it belongs to a fenced block."""
+    """Yield every line, and whether it belongs to a fenced block."""
     fence = ""
     for line in text.splitlines(keepends=True):
         mark = _FENCE.match(line)

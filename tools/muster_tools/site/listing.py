@@ -9,7 +9,7 @@ INDEX = "index.md"
 
 
 def expanded(nav: list[object], pages: list[str]) -> list[object]:
-    """The navigation, with the pages of a folder where it says `folder/*`: the index first. pages: all, by path."""
+    """Return the navigation with each `folder/*` replaced by its pages, the index first. pages: all, by path."""
     whole: list[object] = []
     for item in nav:
         if isinstance(item, dict):
@@ -29,7 +29,7 @@ def _folder(value: object, pages: list[str]) -> object:
 
 
 def with_list(text: str, pages: Mapping[str, str]) -> str:
-    """An index page with those pages of its folder that it does not name. pages: what each holds, by file name."""
+    """Return an index page with the pages of its folder that it does not name. pages: contents, by file name."""
     lost = [name for name in sorted(pages) if name != INDEX and f"]({name}" not in text]
     if not lost:
         return text
@@ -38,7 +38,7 @@ def with_list(text: str, pages: Mapping[str, str]) -> str:
 
 
 def title(text: str) -> str:
-    """The first heading. Raises ValueError: a page that is listed has one."""
+    """Return the first heading. Raises ValueError without one, since a listed page needs a title."""
     found = re.search(r"^# (.+)$", text, re.MULTILINE)
     if found is None:
         raise ValueError(f"a listed page has no heading `# ...`: {text[:60]!r}")
@@ -46,7 +46,7 @@ def title(text: str) -> str:
 
 
 def opening(text: str) -> str:
-    """The first sentence below the heading, or of what is marked as the decision; without links and marks."""
+    """Return the first sentence below the heading, or of the marked decision, without links and marks."""
     body = text.partition("\n# ")[2] if not text.startswith("# ") else text
     paragraphs = [part for part in body.split("\n\n") if part.strip() and not part.lstrip().startswith(("#", "|", "`"))]
     decided = [part for part in paragraphs if part.lstrip().startswith("**Decision")]

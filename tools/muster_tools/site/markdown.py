@@ -8,14 +8,14 @@ from muster_tools.site.asyncapi_pages import BODIES, Document, type_words
 
 
 def table(headings: Iterable[str], rows: Iterable[Iterable[str]]) -> str:
-    """A table; cells may hold Markdown on one line."""
+    """Return a table; cells may hold Markdown on one line."""
     heads = list(headings)
     lines = [heads, ["---"] * len(heads), *([cell.replace("|", "\\|") for cell in row] for row in rows)]
     return "".join(f"| {' | '.join(line)} |\n" for line in lines)
 
 
 def code(text: str) -> str:
-    """As code; nothing for nothing."""
+    """Return the text as code; an empty text stays empty."""
     return f"`{text}`" if text else ""
 
 
@@ -31,12 +31,12 @@ def paragraphs(text: str) -> str:
 
 
 def schema_words(schema: Document) -> str:
-    """A JSON Schema's type in words, whose links lead to headings of the same page."""
+    """Return a JSON Schema's type in words, whose links lead to headings of the same page."""
     return type_words(schema).replace(f"({BODIES}#", "(#")
 
 
 def documented(docstring: str, names: Iterable[str]) -> tuple[str, dict[str, str]]:
-    """What a docstring says of the whole, and of each name: `a, b: words`, up to the next such names."""
+    """Return a docstring's general part, and its text about each name: `a, b: words`, up to the next such names."""
     text = inspect.cleandoc(docstring)
     one = f"(?:{'|'.join(sorted(names, key=len, reverse=True))})"
     marks = list(re.finditer(rf"(?:^|(?<=[.:;,]\s))({one}(?:,\s{one})*):\s", text, re.MULTILINE))

@@ -54,7 +54,7 @@ def page(metrics: Iterable[Shown]) -> str:
 
 
 def exported() -> Iterator[Shown]:
-    """Every metric that a module of the services or of the bus makes. Imports all of the services."""
+    """Yield every metric that a module of the services or of the bus defines. Imports all services."""
     for service in SERVICES:
         package = importlib.import_module(f"muster.{service}")
         for found in pkgutil.walk_packages(package.__path__, f"{package.__name__}."):

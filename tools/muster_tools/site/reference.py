@@ -19,7 +19,7 @@ SECTION = "reference"
 
 
 def contents(events: Mapping[str, str]) -> dict[str, str]:
-    """Every file of the section by name, beside the pages of the messages. events: these, for links to bodies."""
+    """Return every file of the section by name, without the pages of the messages. events: for links to bodies."""
     api = document()
     bodies = frozenset(re.findall(r"^## (\w+)$", events[BODIES], re.MULTILINE))
     root = typer.main.get_command(app)

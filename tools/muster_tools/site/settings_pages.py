@@ -18,7 +18,7 @@ top is `MUSTER_<FIELD>`. Services read them when they start. Unknown fields are 
 
 
 def page(root: type[BaseModel]) -> str:
-    """The fields of the root, then each section under the name that it has in the file."""
+    """Return the page: the fields of the root, then each section under its name in the file."""
     schemas = _schemas(root)
     parts = [HEAD]
     for path, model in sections(root):
@@ -29,7 +29,7 @@ def page(root: type[BaseModel]) -> str:
 
 
 def sections(root: type[BaseModel]) -> list[tuple[str, type[BaseModel]]]:
-    """Every model below the root in the order of the fields, by its path: `fabrics[].simulated`."""
+    """Return every model below the root in the order of the fields, by its path: `fabrics[].simulated`."""
     found: list[tuple[str, type[BaseModel]]] = [("", root)]
     for path, model in found:  # grows while it is walked
         for name, field in model.model_fields.items():

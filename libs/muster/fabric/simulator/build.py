@@ -1,4 +1,4 @@
-"""A fabric's model from its settings: which machines it reaches, what stands on them, what lies in the pool."""
+"""A fabric's model from its settings: its machines, their devices, and the pool."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -24,7 +24,7 @@ class Machine:
 
 
 def machines_of(fabric: FabricSettings, groups: Sequence[GroupSettings]) -> dict[str, Machine]:
-    """Every machine that the fabric reaches, by id: all nodes that its composable groups may ever have."""
+    """Return every machine in reach of the fabric, by id: all possible nodes of its composable groups."""
     named = [
         (node, group)
         for group in groups
@@ -38,10 +38,10 @@ def machines_of(fabric: FabricSettings, groups: Sequence[GroupSettings]) -> dict
 
 
 def build_model(fabric: FabricSettings, groups: Sequence[GroupSettings]) -> FabricModel:
-    """The model of a simulated fabric at the very start.
+    """Return the initial model of a simulated fabric.
 
-    Machines: every node that a composable group of this fabric may ever have. The first `nodes` of a group have `gpus`
-    devices of its best model each. Raises ValueError if the fabric is not simulated or a group names no model.
+    Machines: all possible nodes of the fabric's composable groups. The first `nodes` of a group have `gpus` devices of
+    its best model each. Raises ValueError if the fabric is not simulated or a group names no model.
     """
     if fabric.simulated is None:
         raise ValueError(f"fabric {fabric.name}: `simulated` is not set, so there is nothing to simulate")

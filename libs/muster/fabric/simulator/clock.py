@@ -10,10 +10,10 @@ _EPOCH = Instant(0)
 
 
 class FabricClock(Protocol):
-    """What a served fabric asks of time."""
+    """Time source of a served fabric."""
 
     def now(self) -> Instant:
-        """The moment; never earlier than before."""
+        """Return the time; never earlier than before."""
         ...
 
     async def until(self, moment: Instant) -> None:

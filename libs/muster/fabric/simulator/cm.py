@@ -1,13 +1,13 @@
 """Fsas Cluster Manager, as far as its public clients use it: asynchronous, a resize answers at once.
 
-Routes and fields are those that CoHDI's composable-resource-operator and composable-dra-driver use. No client says
-more, so these are assumptions:
+Routes and fields are those that CoHDI's composable-resource-operator and composable-dra-driver use. The clients define
+no more, so these are assumptions:
 
-- `device_count` is what was asked for: a resize raises or lowers it at once; it falls back if the operation fails.
-- A resize compares and sets: a `device_count` that does not follow from the present one is 409, nothing is done. So of
-  two clients that read the same count one is told to read again.
-- A device appears when its switch is done (ADD_COMPLETE). After an attachment that failed half-way it stands there as
-  ADD_FAILED, or does not appear at all; a detachment that failed leaves it as REMOVE_FAILED, or takes it away.
+- `device_count` is the requested count: a resize changes it at once; it falls back if the operation fails.
+- A resize compares and sets: a `device_count` that does not follow from the present one is 409, without an effect.
+  So if two clients read the same count, one of them must read again.
+- A device appears when its switch is done (ADD_COMPLETE). After an attachment that failed half-way it is listed as
+  ADD_FAILED, or not at all; a detachment that failed leaves it as REMOVE_FAILED, or removes it.
 """
 
 from typing import Annotated, Self
@@ -64,7 +64,7 @@ class Resize(_In):
 
 @router.get("/v3" + _CLUSTER + "/machines/{machine}")
 async def machine(manager: Known, *, tenant: str, cluster: str, machine: str) -> Json:
-    """One machine with every kind of device that it may have."""
+    """Return one machine with every kind of device that it may have."""
     _check_cluster(manager, tenant, cluster)
     found = manager.machine(machine)
     manager.now()
@@ -99,7 +99,7 @@ async def resize(
 
 @router.get("/v2" + _CLUSTER + "/nodegroups")
 async def node_groups(manager: Known, *, tenant: str, cluster: str) -> Json:
-    """The groups that machines belong to."""
+    """Return the groups that machines belong to."""
     _check_cluster(manager, tenant, cluster)
     groups = dict.fromkeys(one.group for one in manager.machines.values())
     return {"nodegroups": [{"uuid": _group_uuid(manager, group), "name": group} for group in groups]}
@@ -107,7 +107,7 @@ async def node_groups(manager: Known, *, tenant: str, cluster: str) -> Json:
 
 @router.get("/v2" + _CLUSTER + "/nodegroups/{group}")
 async def node_group(manager: Known, *, tenant: str, cluster: str, group: str) -> Json:
-    """One group with its machines, and how many GPUs each may have."""
+    """Return one group with its machines, and the maximum number of GPUs of each."""
     _check_cluster(manager, tenant, cluster)
     mine = [one for one in manager.machines.values() if _group_uuid(manager, one.group) == group]
     if not mine:
@@ -186,7 +186,7 @@ def _device(manager: Manager, machine: Machine, device: MachineDevice) -> Json:
 
 
 def _count(manager: Manager, machine: str, kind: tuple[str, str]) -> int:
-    """device_count: what will be there when everything that runs has come to its end."""
+    """Return device_count: the number after all running operations have ended."""
     count = sum((one.type, one.model) == kind for one in manager.model.on_machine(machine))
     for operation in manager.model.running_on(machine):
         device = manager.model.device(operation.device_id)
@@ -196,7 +196,7 @@ def _count(manager: Manager, machine: str, kind: tuple[str, str]) -> int:
 
 
 def _count_max(manager: Manager, machine: Machine, kind: str) -> int:
-    """GPUs: what the machine may have. Others: no bound but what there is."""
+    """Return the maximum number: for GPUs the machine's, for others the number that exists."""
     if kind == GPU:
         return machine.gpus_max
     return sum(one.type == kind for one in map(manager.model.device, manager.model.places()) if one is not None)

@@ -77,7 +77,7 @@ class Update(_In):
 
 @router.post("/id_manager/realms/{realm}/protocol/openid-connect/token")
 async def token(request: Request, realm: str, manager: Working) -> Json:
-    """OpenID Connect password grant."""
+    """Return a token for an OpenID Connect password grant."""
     if manager.tokens is None:
         raise Refusal(404, "invalid_request", "this fabric has no credentials, so it asks for no token")
     form = (await request.body())[:FORM_BYTES_MAX].decode("utf-8", "replace")
@@ -86,7 +86,7 @@ async def token(request: Request, realm: str, manager: Working) -> Json:
 
 @router.get(_MACHINES)
 async def machines(manager: Known, tenant_uuid: str) -> JSONResponse:
-    """Every machine with what is on it."""
+    """Return every machine with its devices."""
     _check_tenant(manager, tenant_uuid)
     manager.now()
     shown = [_machine(manager, one, manager.model.on_machine(one.id)) for one in manager.machines.values()]
@@ -95,14 +95,14 @@ async def machines(manager: Known, tenant_uuid: str) -> JSONResponse:
 
 @router.get(_MACHINES + "/{machine}")
 async def machine(manager: Known, machine: str, tenant_uuid: str) -> Json:
-    """One machine."""
+    """Return one machine."""
     _check_tenant(manager, tenant_uuid)
     return {"data": {"machines": [_machine(manager, manager.machine(machine), manager.devices_on(machine))]}}
 
 
 @router.get(_MACHINES + "/{machine}/available-reserved-resources")
 async def available(manager: Known, machine: str, tenant_uuid: str, condition: str, res_type: str = GPU) -> Json:
-    """How many devices of a model lie free in this machine's fabric; condition: JSON of one comparison."""
+    """Return the number of a model's free devices in this machine's fabric; condition: JSON of one comparison."""
     _check_tenant(manager, tenant_uuid)
     manager.machine(machine)
     manager.now()
@@ -120,7 +120,7 @@ async def available(manager: Known, machine: str, tenant_uuid: str, condition: s
 async def attach(
     request: Request, manager: Known, *, machine: str, tenant_uuid: str, body: Update, trace: Trace
 ) -> Json:
-    """Attach; the answer shows the new devices alone."""
+    """Attach devices; the response has only the new ones."""
     wanted = _wanted(manager, machine, tenant_uuid, body)
     begun: tuple[Operation, ...] = ()
     for one in wanted:
@@ -146,7 +146,7 @@ async def detach(
 
 
 def fabric_uuid(manager: Manager) -> str:
-    """What the managers call the whole fabric."""
+    """Return the managers' id of the whole fabric."""
     return str(uuid5(NAMESPACE_URL, f"muster-fabric:{manager.model.name}"))
 
 

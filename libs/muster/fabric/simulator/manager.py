@@ -31,13 +31,13 @@ from muster.schemas.devices import GPU
 _logger = logging.getLogger(__name__)
 
 HOLD_S_MAX = 900.0
-"""How long a caller who gets no answer may hold its connection."""
+"""Maximum time for which a call without an answer may hold its connection."""
 DEVICES_MAX = 64
 """Devices of one request."""
 
 
 def read_login(path: Path) -> Credentials:
-    """From a JSON file. Raises OSError and pydantic.ValidationError, which names the field and never its value."""
+    """Read the login from a JSON file. Raises OSError and pydantic.ValidationError, which names the field only."""
     return Credentials.model_validate_json(path.read_bytes())
 
 
@@ -54,7 +54,7 @@ class Tokens:
     life_s: float
 
     def grant(self, realm: str, form: dict[str, str], *, now: Instant) -> dict[str, object]:
-        """The answer to a token request. Raises Refusal: 404, no such realm; 400, another grant; 401, wrong login."""
+        """Return the answer to a token request. Raises Refusal: 404, no such realm; 400, grant; 401, wrong login."""
         if realm != self.login.realm:
             raise Refusal(404, "invalid_request", f"realm {realm!r} does not exist")
         if form.get("grant_type") != "password":
@@ -74,7 +74,7 @@ class Tokens:
         }
 
     def check(self, authorization: str | None, *, now: Instant) -> None:
-        """Raises Refusal (401) unless the header carries a token of ours that has not expired."""
+        """Raise Refusal (401) unless the header carries a valid token of this manager."""
         scheme, _, token = (authorization or "").partition(" ")
         signed, _, signature = token.rpartition(".")
         if scheme.lower() != "bearer" or not hmac.compare_digest(signature.encode(), self._sign(signed).encode()):
@@ -120,10 +120,10 @@ def _decoded(text: str) -> bytes:
 
 @dataclass
 class Manager:
-    """See the module. tokens: None asks nobody who he is. store: None keeps nothing.
+    """Manager of one fabric. tokens: None disables authentication. store: None keeps nothing.
 
-    outage: what becomes of every call, reads and tokens too, whatever it asks: none, refuse, drop or nonsense.
-    delay_s: how long every call waits before anything is done for it.
+    outage: result of every call, including reads and tokens: none, refuse, drop or nonsense. delay_s: wait before every
+    call.
     """
 
     model: FabricModel
@@ -138,20 +138,20 @@ class Manager:
     tasks: set[asyncio.Task[None]] = field(default_factory=set)
 
     def now(self) -> Instant:
-        """The moment, with everything finished that is due by it."""
+        """Return the time, after finishing everything that is due by then."""
         now = self.clock.now()
         self.model.advance(now)
         return now
 
     def machine(self, name: str) -> Machine:
-        """By its id. Raises Refusal (404)."""
+        """Return the machine by its id. Raises Refusal (404)."""
         found = self.machines.get(name)
         if found is None:
             raise Refusal(404, "NoSuchMachine", f"machine {name!r} does not exist in fabric {self.model.name}")
         return found
 
     def devices_on(self, machine: str) -> tuple[MachineDevice, ...]:
-        """What is on a machine now. Raises Refusal (404)."""
+        """Return the devices on a machine. Raises Refusal (404)."""
         self.machine(machine)
         self.now()
         return self.model.on_machine(machine)

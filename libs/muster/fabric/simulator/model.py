@@ -31,7 +31,7 @@ _FAULTS = (Fault.REFUSE, Fault.DROP, Fault.HALF, Fault.NONSENSE, Fault.TWICE)
 
 
 class _Call(NamedTuple):
-    """One call that was let in."""
+    """One accepted call."""
 
     number: int
     fault: Fault
@@ -40,12 +40,12 @@ class _Call(NamedTuple):
 
     @property
     def purpose(self) -> str | int:
-        """What its draws are for."""
+        """Return the key of its random draws."""
         return self.key or self.number
 
 
 class UnknownOperationError(LookupError):
-    """There was no such operation, or it was over so long ago that it is forgotten."""
+    """The operation does not exist, or ended so long ago that it was dropped."""
 
 
 class FabricModel:
@@ -83,12 +83,12 @@ class FabricModel:
 
     @property
     def now(self) -> Instant:
-        """The latest moment that it was told."""
+        """Return the latest time that was passed in."""
         return self._now
 
     @property
     def machines(self) -> tuple[str, ...]:
-        """Every machine that it knows."""
+        """Return every known machine."""
         return self._places.machines
 
     @property
@@ -97,9 +97,9 @@ class FabricModel:
         return len(self._running)
 
     def enter(self, device: PoolDevice, machine: str = "") -> None:
-        """A device that somebody builds in by hand, on a machine or in the pool. It is not asked what it is.
+        """Add a device as if built in by hand, on a machine or in the pool, without checks of its kind.
 
-        Raises ValueError: it is there already, or there is no such machine.
+        Raises ValueError: it exists already, or the machine does not exist.
         """
         self._places.enter(device, machine)
 
@@ -159,7 +159,7 @@ class FabricModel:
         return self._due[0][0] if self._due else None
 
     def inventory(self) -> Inventory:
-        """What is free and what is on machines, all machines named; what is being attached is in neither."""
+        """Return the free devices and those on machines, with all machines, without those being attached."""
         return self._places.inventory()
 
     def on_machine(self, machine: str) -> tuple[MachineDevice, ...]:
@@ -167,22 +167,22 @@ class FabricModel:
         return tuple(self._places.on_machine(machine).values())
 
     def free_devices(self) -> tuple[MachineDevice, ...]:
-        """What lies in the pool, in the order in which it would be taken."""
+        """Return the devices in the pool, in the order in which they would be taken."""
         return self._places.free()
 
     def device(self, device_id: str) -> MachineDevice | None:
-        """One device, wherever it is."""
+        """Return one device, wherever it is."""
         return self._places.devices.get(device_id)
 
     def operation(self, id: int) -> Operation:  # noqa: A002 - the field of an operation
-        """One operation as it stands. Raises UnknownOperationError."""
+        """Return one operation in its present state. Raises UnknownOperationError."""
         found = self._running.get(id) or self._over.get(id)
         if found is None:
             raise UnknownOperationError(f"operation {id} is not known: {OPERATIONS_KEPT} that are over are kept")
         return found
 
     def operations(self) -> tuple[Operation, ...]:
-        """Those that run and the newest that are over, newest first."""
+        """Return the running operations and the newest ended ones, newest first."""
         return tuple(sorted((*self._running.values(), *self._over.values()), key=lambda one: one.id, reverse=True))
 
     @property
@@ -199,7 +199,7 @@ class FabricModel:
         return tuple(one for one in self._running.values() if one.machine == machine)
 
     def last_of(self, device_id: str) -> Operation | None:
-        """The newest operation of a device that is over, as far as it is known."""
+        """Return the newest ended operation of a device, as far as it is known."""
         return self._last.get(device_id)
 
     def moving(self) -> Mapping[str, int]:
@@ -258,7 +258,7 @@ class FabricModel:
         heappush(self._due, (operation.due, operation.id))
 
     def _with_twin(self, first: Operation) -> Operation:
-        """The same request once more, at the same time; nothing if no device is left for it."""
+        """Run the request a second time at the same time if a device is left; return the first with its twin."""
         kind = kind_of(self._places.devices[first.device_id])
         if not self._places.has_free(kind):
             return first

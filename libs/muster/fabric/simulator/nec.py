@@ -46,7 +46,7 @@ class Procedure(BaseModel):
     dependencies: tuple[int, ...] = ()
 
     def shown(self) -> dict[str, object]:
-        """As it is told."""
+        """Return the procedure as the API shows it."""
         return {
             "operationID": self.operation_id,
             "operation": self.operation,
@@ -65,7 +65,7 @@ class Layout(BaseModel):
 
     @model_validator(mode="after")
     def _can_be_carried_out(self) -> Self:
-        """Every dependency names an earlier procedure, so there is an order."""
+        """Check that every dependency names an earlier procedure, so that there is an order."""
         known: set[int] = set()
         for one in self.procedures:
             if one.operation_id in known:
@@ -94,7 +94,7 @@ class LayoutRun:
 
     @property
     def moving(self) -> tuple[Operation, ...]:
-        """What moves now."""
+        """Return the operations under way."""
         return tuple(self._moving.values())
 
     def begin(self) -> None:
@@ -180,7 +180,7 @@ async def apply(request: Request, manager: Manager, layout: Layout, *, trace: st
 
 
 def after_restart(record: LayoutRecord, *, now: int) -> LayoutRecord:
-    """What is known of a layout after the process that carried it out is gone: one that ran has failed."""
+    """Return a layout after a restart of the process that applied it: a running one has failed."""
     if record.status != IN_PROGRESS:
         return record
     return record.model_copy(update={"status": FAILED, "ended": now})
@@ -193,7 +193,7 @@ router = APIRouter(prefix="/{fabric}/cdim/api/v1")
 
 @router.get("/resources")
 async def resources(manager: Working, detail: bool = False) -> JSONResponse:
-    """Every device of the fabric, CPUs too."""
+    """Return every device of the fabric, including CPUs."""
     manager.now()
     found = [_cpu(machine, detail=detail) for machine in manager.machines.values()]
     found += [_resource(device, place, detail=detail) for device, place in _placed(manager)]
@@ -202,7 +202,7 @@ async def resources(manager: Working, detail: bool = False) -> JSONResponse:
 
 @router.get("/resources/{device_id}")
 async def resource(manager: Working, device_id: str) -> Json:
-    """One device, whole."""
+    """Return one device with all fields."""
     manager.now()
     if device_id in manager.machines:
         return _cpu(manager.machines[device_id], detail=True)
@@ -214,7 +214,7 @@ async def resource(manager: Working, device_id: str) -> Json:
 
 @router.get("/nodes")
 async def nodes(manager: Working, detail: bool = False) -> JSONResponse:
-    """Every node with its devices."""
+    """Return every node with its devices."""
     manager.now()
     found = [_node(manager, machine, detail=detail) for machine in manager.machines.values()]
     return JSONResponse({"count": len(found), "nodes": found})
@@ -222,7 +222,7 @@ async def nodes(manager: Working, detail: bool = False) -> JSONResponse:
 
 @router.get("/nodes/{node}")
 async def node(manager: Working, node: str) -> Json:
-    """One node, whole."""
+    """Return one node with all fields."""
     manager.now()
     if node not in manager.machines:
         raise Refusal(404, "E40004", f"node {node!r} is not found")
@@ -244,7 +244,7 @@ async def layouts(manager: Working) -> Json:
 
 @router.get("/layout-apply/{apply_id}")
 async def layout(manager: Working, apply_id: str) -> Json:
-    """How a layout stands."""
+    """Return the state of a layout."""
     record = manager.layouts.get(apply_id)
     if record is None:
         raise Refusal(404, "E40020", f"Specified Layout Apply ID {apply_id!r} is not found")

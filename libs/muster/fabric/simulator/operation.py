@@ -1,4 +1,4 @@
-"""What a simulated fabric is made of and what it does: devices, operations, faults. Pure."""
+"""Elements of a simulated fabric: devices, operations, faults. Pure."""
 
 from dataclasses import dataclass
 from enum import StrEnum
@@ -12,11 +12,11 @@ from muster.schemas.devices import GPU
 
 
 class Fault(StrEnum):
-    """How a call goes wrong.
+    """Ways in which a call fails.
 
-    refuse: an error at once, nothing is done. drop: the work is done, the caller never gets an answer. half: begun,
-    then an error; the device may have moved or not. nonsense: the work is done, the answer cannot be understood.
-    twice: the request is carried out twice, so an attachment brings two devices.
+    refuse: an error at once, without an effect. drop: the work is done, without a response. half: begun, then an error;
+    the device may have moved or not. nonsense: the work is done, the response cannot be parsed. twice: the request is
+    carried out twice, so an attachment brings two devices.
     """
 
     NONE = "none"
@@ -28,14 +28,14 @@ class Fault(StrEnum):
 
 
 class OperationKind(StrEnum):
-    """Which way the device goes."""
+    """Direction in which the device moves."""
 
     ATTACH = "attach"
     DETACH = "detach"
 
 
 class OperationState(StrEnum):
-    """Where an operation is. failed: only by `Fault.HALF`."""
+    """State of an operation. failed: only by `Fault.HALF`."""
 
     RUNNING = "running"
     DONE = "done"
@@ -44,7 +44,7 @@ class OperationState(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class PoolDevice:
-    """A device before it is anywhere. memory_mib: of a memory device."""
+    """A device without a place. memory_mib: of a memory device."""
 
     device_uuid: str
     model: str
@@ -52,7 +52,7 @@ class PoolDevice:
     memory_mib: int = 0
 
     def on_machine(self) -> MachineDevice:
-        """The same, as inventories show it; its id on the fabric follows from its uuid."""
+        """Return the device as inventories show it; its id on the fabric follows from its uuid."""
         return MachineDevice(
             fabric_device_id(self.device_uuid), self.device_uuid, self.model, self.type, self.memory_mib
         )
@@ -85,5 +85,5 @@ class Operation:
 
     @property
     def is_over(self) -> bool:
-        """Whether it runs no more."""
+        """Return whether it has ended."""
         return self.state is not OperationState.RUNNING

@@ -1,7 +1,7 @@
-"""Where every device of a simulated fabric is: free in the pool, taken from it, or on one machine. Pure.
+"""Place of every device of a simulated fabric: free in the pool, taken from it, or on one machine. Pure.
 
-Free devices are taken in the order in which they were entered, whatever came back when: what an attachment brings is a
-function of what is free, not of history.
+Free devices are taken in the order in which they were entered, independent of the order of their return: the result of
+an attachment is a function of the free devices, not of history.
 """
 
 from collections.abc import Iterable, Mapping
@@ -27,16 +27,16 @@ class Places:
 
     @property
     def machines(self) -> tuple[str, ...]:
-        """Every machine."""
+        """Return every machine."""
         return tuple(self._machines)
 
     @property
     def devices(self) -> Mapping[str, MachineDevice]:
-        """Every device by its id, in the order of the pool."""
+        """Return every device by its id, in the order of the pool."""
         return self._devices
 
     def enter(self, device: PoolDevice, machine: str = "") -> None:
-        """A new device: on a machine, or "" in the pool. Raises ValueError: not new, or no such machine."""
+        """Add a new device: on a machine, or "" in the pool. Raises ValueError: not new, or unknown machine."""
         known = device.on_machine()
         if known.device_id in self._devices:
             raise ValueError(f"fabric {self._fabric}: device {device.device_uuid} is there twice")
@@ -60,11 +60,11 @@ class Places:
         return self._machines[machine]
 
     def has_free(self, kind: Kind) -> bool:
-        """Whether one of these could be taken."""
+        """Return whether a device of this kind can be taken."""
         return bool(self._free.get(kind))
 
     def take(self, kind: Kind) -> MachineDevice:
-        """The first free one, out of the pool. Raises FabricRefusedError."""
+        """Take the first free device out of the pool. Raises FabricRefusedError."""
         ranks = self._free.get(kind)
         if ranks is None:
             raise FabricRefusedError(f"model {kind[1]!r}: fabric {self._fabric} has no {kind[0]} of that model")
@@ -81,7 +81,7 @@ class Places:
             raise FabricRefusedError(f"device {device_id}: it is on a machine; detach it there first")
 
     def take_named(self, device_id: str) -> MachineDevice:
-        """This one, out of the pool; it is free."""
+        """Take this free device out of the pool."""
         device = self._devices[device_id]
         ranks = self._free[kind_of(device)]
         ranks.remove(self._rank[device_id])
@@ -89,11 +89,11 @@ class Places:
         return device
 
     def put_back(self, device: MachineDevice) -> None:
-        """Into the pool."""
+        """Put a device back into the pool."""
         heappush(self._free[kind_of(device)], self._rank[device.device_id])
 
     def put_on(self, machine: str, device: MachineDevice) -> None:
-        """Onto a machine; what stands there stays."""
+        """Put a device onto a machine, beside its other devices."""
         self._machines[machine].setdefault(device.device_id, device)
 
     def take_off(self, machine: str, device: MachineDevice) -> None:
@@ -101,14 +101,14 @@ class Places:
         self._machines[machine].pop(device.device_id, None)
 
     def inventory(self) -> Inventory:
-        """What is free and what is on machines, all machines named."""
+        """Return the free devices and those on machines, with all machines."""
         return Inventory(
             free={kind: len(ranks) for kind, ranks in self._free.items()},
             machines={machine: tuple(devices.values()) for machine, devices in self._machines.items()},
         )
 
     def free(self) -> tuple[MachineDevice, ...]:
-        """What lies in the pool, in the order in which it would be taken."""
+        """Return the devices in the pool, in the order in which they would be taken."""
         return tuple(self._by_rank[rank] for ranks in self._free.values() for rank in sorted(ranks))
 
     def all(self) -> dict[str, str]:
@@ -137,5 +137,5 @@ class Places:
 
 
 def kind_of(device: MachineDevice) -> Kind:
-    """Its type and model."""
+    """Return the type and model of a device."""
     return device.type, device.model

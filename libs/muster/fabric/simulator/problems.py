@@ -1,4 +1,4 @@
-"""What a simulated manager says when it does not do as asked, in the words of the protocol that was spoken."""
+"""Errors of a simulated manager, in the form of the request's protocol."""
 
 from fastapi import Request
 from fastapi.exceptions import RequestValidationError
@@ -7,11 +7,11 @@ from starlette.responses import JSONResponse, Response
 from muster.fabric.driver import FabricError, FabricUnavailableError
 
 NONSENSE = b'{"data": {"machines": [{"mach_uuid": '
-"""A body that breaks off: no JSON, whatever is expected."""
+"""A truncated body: invalid JSON for every protocol."""
 
 
 class Refusal(Exception):  # noqa: N818 - it is an answer
-    """An answer without success."""
+    """An error response."""
 
     def __init__(self, status: int, code: str, message: str) -> None:
         self.status = status
@@ -21,15 +21,15 @@ class Refusal(Exception):  # noqa: N818 - it is an answer
 
 
 class Nonsense(Exception):  # noqa: N818 - it is an answer
-    """Answer what nobody understands."""
+    """Response that no client can parse."""
 
 
 class Silence(Exception):  # noqa: N818 - it is an answer
-    """The caller was never answered and is gone by now."""
+    """The call got no response, and its client has left."""
 
 
 def problem(request: Request, status: int, code: str, message: str) -> JSONResponse:
-    """An error in the form of the API under which the request came."""
+    """Return an error in the form of the API of the request."""
     match _api_of(request):
         case "redfish":
             said: dict[str, object] = {"code": f"Base.1.0.{code}", "message": message, "@Message.ExtendedInfo": []}
@@ -47,7 +47,7 @@ async def refused(request: Request, error: Exception) -> Response:
     if isinstance(error, Nonsense):
         return Response(NONSENSE, media_type="application/json")
     if isinstance(error, Silence):
-        return Response(status_code=503)  # nobody is there to read it
+        return Response(status_code=503)  # no client is left to read it
     if isinstance(error, Refusal):
         return problem(request, error.status, error.code, error.message)
     if isinstance(error, FabricUnavailableError):

@@ -68,7 +68,7 @@ class Composition(_In):
 @router.get("")
 @router.get("/")
 async def root(manager: Working) -> Json:
-    """The service root."""
+    """Return the service root."""
     top = _top(manager)
     return {
         "@odata.id": top,
@@ -82,7 +82,7 @@ async def root(manager: Working) -> Json:
 
 @router.get("/Systems")
 async def systems(manager: Working, expand: Expand = "") -> JSONResponse:
-    """Every machine."""
+    """Return every machine."""
     manager.now()
     path = f"{_top(manager)}/Systems"
     return JSONResponse(_collection(path, [_system(manager, one) for one in manager.machines.values()], expand))
@@ -90,7 +90,7 @@ async def systems(manager: Working, expand: Expand = "") -> JSONResponse:
 
 @router.get("/Systems/{system}")
 async def system(manager: Working, system: str) -> JSONResponse:
-    """One machine, with its ETag."""
+    """Return one machine, with its ETag."""
     manager.now()
     return _shown(manager, _machine(manager, system))
 
@@ -133,7 +133,7 @@ async def members(manager: Working, system: str, collection: str, expand: Expand
 
 @router.get("/Systems/{system}/{collection}/{member}")
 async def member(manager: Working, system: str, collection: str, member: str) -> Json:
-    """One of them."""
+    """Return one member."""
     manager.now()
     machine = _machine(manager, system)
     path = f"{_top(manager)}/Systems/{machine.id}/{collection}"
@@ -160,7 +160,7 @@ async def take_away(
 
 @router.get("/CompositionService")
 async def composition_service(manager: Working) -> Json:
-    """Where the pool is."""
+    """Return the composition service, which links to the pool."""
     path = f"{_top(manager)}/CompositionService"
     return {
         "@odata.id": path,
@@ -173,7 +173,7 @@ async def composition_service(manager: Working) -> Json:
 
 @router.get("/CompositionService/ResourceBlocks")
 async def blocks(manager: Working, expand: Expand = "") -> JSONResponse:
-    """Every device of the fabric, wherever it is."""
+    """Return every device of the fabric, wherever it is."""
     manager.now()
     places = manager.model.places()
     found = [_block(manager, device_id, machine) for device_id, machine in places.items()]
@@ -182,7 +182,7 @@ async def blocks(manager: Working, expand: Expand = "") -> JSONResponse:
 
 @router.get("/CompositionService/ResourceBlocks/{block}")
 async def block(manager: Working, block: str) -> Json:
-    """One device."""
+    """Return one device."""
     manager.now()
     if manager.model.device(block) is None:
         raise Refusal(404, "ResourceMissingAtURI", f"resource block {block!r} does not exist")

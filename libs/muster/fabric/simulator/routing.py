@@ -1,4 +1,4 @@
-"""What every protocol's routes have in common: which manager is meant, whether it works, who asks."""
+"""Common parts of every protocol's routes: look-up of the manager, its outage, authentication."""
 
 from typing import Annotated, cast
 
@@ -11,7 +11,7 @@ TRACE_CHARS_MAX = 256
 
 
 def manager_of(request: Request, fabric: str) -> Manager:
-    """The manager of the fabric that the path names. Raises Refusal (404)."""
+    """Return the manager of the fabric that the path names. Raises Refusal (404)."""
     managers = cast("dict[str, Manager]", request.app.state.managers)
     if fabric not in managers:
         raise Refusal(404, "NoSuchFabric", f"fabric {fabric!r} is not simulated here: {', '.join(managers) or 'none'}")
@@ -19,7 +19,7 @@ def manager_of(request: Request, fabric: str) -> Manager:
 
 
 async def at_work(request: Request, manager: Annotated[Manager, Depends(manager_of)]) -> Manager:
-    """The same, if it works at present."""
+    """Return the manager if it works at present."""
     await manager.strike(request)
     return manager
 
@@ -27,14 +27,14 @@ async def at_work(request: Request, manager: Annotated[Manager, Depends(manager_
 async def for_known(
     manager: Annotated[Manager, Depends(at_work)], authorization: Annotated[str | None, Header()] = None
 ) -> Manager:
-    """The same, for callers with a token. Raises Refusal (401)."""
+    """Return the manager for callers with a valid token. Raises Refusal (401)."""
     if manager.tokens is not None:
         manager.tokens.check(authorization, now=manager.now())
     return manager
 
 
 def trace_of(traceparent: Annotated[str, Header()] = "") -> str:
-    """The caller's trace (W3C Trace Context), as it came, shortened."""
+    """Return the caller's trace (W3C Trace Context), unchanged except for its length."""
     return traceparent[:TRACE_CHARS_MAX]
 
 

@@ -23,7 +23,7 @@ SAVE_PAUSE_S = 0.02
 
 
 class SavedStateError(Exception):
-    """What was saved cannot be read, or is of another fabric."""
+    """The saved state cannot be read, or is of another fabric."""
 
 
 class _Part(BaseModel):
@@ -115,7 +115,7 @@ class FabricStore:
 
 
 def write_whole(path: Path, text: str) -> None:
-    """Replace a file in one step: whoever reads it sees the old or the new, never a part."""
+    """Replace a file in one step: a reader sees the old or the new file, never a part."""
     path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
     part = path.with_name(f".{path.name}.part")
     with os.fdopen(os.open(part, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "w", encoding="utf-8") as file:

@@ -1,13 +1,13 @@
 """`muster serve fabric-simulator`: one process that serves every simulated fabric of a stack, each by all protocols.
 
-`/<fabric>` is the root of a manager's API, as `fabrics[].url` of the settings says; a fabric answers every protocol
-whatever driver its settings name.
+`/<fabric>` is the root of a manager's API, as in `fabrics[].url` of the settings; a fabric answers every protocol,
+independent of its driver in the settings.
 
-Pages of the simulator itself, for tests and demonstrations; only from the machine that it runs on.
+Pages of the simulator itself, for tests and demonstrations, only for clients on the same machine:
 
-GET /<fabric>/_inventory: the truth. GET /<fabric>/_operations: the newest operations with their traces. POST
-/<fabric>/_faults: how it behaves from now on, until it is started again. POST /<fabric>/_devices: one device more, as
-if somebody had built it in by hand, and as strange as you like; it is forgotten when the simulator is started again.
+GET /<fabric>/_inventory: the true state. GET /<fabric>/_operations: the newest operations with their traces. POST
+/<fabric>/_faults: the behavior until the next start. POST /<fabric>/_devices: add a device, with any fields, as if
+built in by hand, until the next start.
 """
 
 import asyncio
@@ -60,7 +60,7 @@ router = APIRouter(prefix="/{fabric}", dependencies=[Depends(from_here)])
 
 
 class Faults(FabricBehaviour):
-    """What is to change; a field left out or null stays. outage, delay_s: of every call, reads too; see Manager."""
+    """Change of the behavior; a field that is missing or null stays. outage, delay_s: of every call; see Manager."""
 
     outage: Literal["none", "refuse", "drop", "nonsense"] | None = None
     delay_s: Annotated[float, Field(ge=0, le=DELAY_S_MAX)] | None = None
@@ -86,7 +86,7 @@ class NewDevice(PoolDevice):
 
 @router.get("/_inventory")
 async def inventory(manager: Any) -> Json:
-    """Where every device is; `moving` names those on their way, which `machines` counts only while detached."""
+    """Return the place of every device; `moving` has those under way, `machines` has them only while detaching."""
     now = manager.now()
     model = manager.model
     held = model.inventory()
@@ -102,14 +102,14 @@ async def inventory(manager: Any) -> Json:
 
 @router.get("/_operations")
 async def operations(manager: Any) -> Json:
-    """The newest operations, newest first."""
+    """Return the newest operations, newest first."""
     manager.now()
     return {"operations": [_operation(manager, one) for one in manager.model.operations()[:OPERATIONS_KEPT]]}
 
 
 @router.post("/_faults")
 async def set_faults(manager: Any, faults: Faults) -> Json:
-    """Change the behaviour; answers the whole of it. Raises Refusal (400) if the shares are more than every call."""
+    """Change the behavior and return all of it. Raises Refusal (400) if the shares exceed every call."""
     wanted = faults.model_dump(exclude_unset=True, exclude={"outage", "delay_s"})
     try:
         manager.model.behaviour = FabricBehaviour(**{**dict(manager.model.behaviour), **wanted})
@@ -158,10 +158,10 @@ def open_manager(
     path: Path | None = None,
     clock: FabricClock | None = None,
 ) -> Manager:
-    """A manager that can be served.
+    """Return a manager that can be served.
 
-    path: where it is kept, None for nowhere. clock: None runs with the machine's. Raises ValueError (settings),
-    SavedStateError (names the file), OSError, pydantic.ValidationError (credentials).
+    path: file of its state, None for none. clock: None is the machine's. Raises ValueError (settings), SavedStateError
+    (names the file), OSError, pydantic.ValidationError (credentials).
     """
     model = build_model(fabric, groups)
     layouts: tuple[LayoutRecord, ...] = ()
@@ -186,7 +186,7 @@ def open_manager(
 
 
 def make_app(managers: Iterable[Manager]) -> FastAPI:
-    """The application. FastAPI's own pages are left out: they load from other people's servers."""
+    """Return the application, without FastAPI's own pages, which load from third-party servers."""
     app = FastAPI(title="Simulated fabric managers", docs_url=None, redoc_url=None, openapi_url=None)
     app.state.managers = {manager.model.name: manager for manager in managers}
     for routes in (fm.router, cm.router, nec.router, redfish.router, router):
@@ -222,12 +222,12 @@ class _BoundedBodies:
 
 
 async def _fabrics(request: Request) -> dict[str, list[str]]:
-    """What is served; also says that the process is ready."""
+    """Return the names of the served fabrics; a response also means that the process is ready."""
     return {"fabrics": list(request.app.state.managers)}
 
 
 class NoFabricPortError(Exception):
-    """Nobody said where to listen."""
+    """The settings have no port for the simulator."""
 
 
 def main(state_dir: Path) -> None:

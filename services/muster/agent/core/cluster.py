@@ -308,7 +308,7 @@ Observation = ClusterSeen | WordSeen | NodeObservation | PodsObservation | WorkS
 
 
 class Cluster(Protocol):
-    """Where pods run. Calls come from one thread, in the log's order, and never block.
+    """Backend that runs pods. Calls come from one thread, in the log's order, and never block.
 
     Every implementation guarantees: each created attempt is seen to exit exactly once, even if it was deleted before
     its start; it is seen to start at most once, and not after its exit. Checkpoints and resizes are seen between start

@@ -96,7 +96,7 @@ class NodeFacts:
 
     @FOLDS.on("node", "withhold-requested", WithholdRequested)
     def _closed(self, fact: Fact, wish: WithholdRequested) -> bool:
-        """Fold the agent's own request to drain the node; other services have theirs."""
+        """Fold the agent's own request to drain the node; other services make their own requests."""
         node = self._pods.nodes.get(fact.subject_id)
         if fact.writer != "agent":
             return True

@@ -25,7 +25,7 @@ from muster.schemas.facts.job import PodsExited, PodsOutcome
 
 
 class Step(Enum):
-    """What is observed of the pods next."""
+    """Next observation of the pods."""
 
     START = "start"
     CHECKS = "checks"

@@ -11,7 +11,7 @@ from muster.schemas.base import CAUSES_MAX, Payload
 
 @dataclass(slots=True)
 class Tally:
-    """What the requests accepted in this decision take: pools by fabric and kind, kinds by node.
+    """Devices of the requests accepted in this decision: pools by fabric and kind, kinds by node.
 
     `held_by` has requests by their `rival_keys`.
     """

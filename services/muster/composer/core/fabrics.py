@@ -73,7 +73,7 @@ class DetachDone:
 
 @dataclass(frozen=True, slots=True)
 class CallWentWrong:
-    """What is known of a failed call's effect, and a message."""
+    """The known effect of a failed call, and a message."""
 
     order: str
     attempt: int
@@ -125,7 +125,7 @@ class Fabrics(Protocol):
         ...
 
     def acknowledge(self, order: str, attempt: int) -> None:
-        """Drop the outcome of this call, which the log has, whoever made it."""
+        """Drop the outcome of this call, which the log has, from any caller."""
         ...
 
     def next_change(self) -> Instant | None:

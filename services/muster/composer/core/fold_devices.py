@@ -234,7 +234,7 @@ def _detached(state: State, fact: Fact, _: DeviceDetached) -> None:
         return
     request = state.requests.get(attachment.requested.request)
     if request is not None and attachment.wish is None and not request.deleting:
-        request.error = request.error or attachment.error  # nobody wanted it away: it was lost
+        request.error = request.error or attachment.error  # no request removed it: it was lost
     state.attachments.finish(attachment, Phase.DETACHED, fact.time)
     state.attachments.disown(attachment, fact.time)
     fabric = state.fabrics.ensure(attachment.fabric)
@@ -242,7 +242,7 @@ def _detached(state: State, fact: Fact, _: DeviceDetached) -> None:
     fabric.failures, fabric.succeeded_at, fabric.moved_at = 0, fact.time, fact.time
     state.calls.acknowledge(attachment.id, attachment.attempt)
     if attachment.is_gpu or not attachment.is_withheld:
-        state.attachments.drop(attachment)  # else its node is withheld, until it no longer shows it
+        state.attachments.drop(attachment)  # else its node is drained, until it no longer shows it
 
 
 @FOLDS.on("attachment", "failed", AttachmentFailed)

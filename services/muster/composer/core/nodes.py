@@ -1,7 +1,7 @@
 """The composer's state of nodes beyond `muster.cluster.Nodes`: machines, grants, and CPU and memory in use.
 
 Grants mirror the scheduler's rule: a node is released as a whole, with all devices that it shows; a device that it
-shows later, or that was withheld, is released by itself.
+shows later, or that was drained, is released by itself.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence

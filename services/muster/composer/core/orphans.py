@@ -103,7 +103,7 @@ class Orphans:
                 unknown.append(attachment)
         waiting = min(unknown or fresh, key=lambda one: (one.requested_at, one.id), default=None)
         if waiting is not None and not unknown and is_coming:
-            waiting = None  # the device is probably the other's: it will be told
+            waiting = None  # the device is probably the other's: a later survey reports it
         return waiting, is_coming
 
     def _take_over(
@@ -167,7 +167,7 @@ class Orphans:
         if self.attachments.calling(fabric.name) or not look.is_after(fabric.moved_at):
             return
         if not fabric.surveyed and any(True for _ in self.surveys.left_over(fabric.name, set())):
-            return  # what was found is taken over first: its being told of the pool ends the first survey
+            return  # orphans are adopted first: the report of the pool ends the first survey
         counts = dict(look.counts)
         known = {kind: (model.free, model.attached) for kind, model in fabric.pool.items()}
         gone = [kind for kind in sorted(known) if kind not in counts]

@@ -68,11 +68,11 @@ class RequestSteps:
                 request.name, wish.compose.spec, decision.tally, may_force=wish.compose.may_force
             )
         else:
-            assert wish.chosen is not None, "a wish has one body"
+            assert wish.chosen is not None, "a request has one body"
             found = self._judge_choice(request.name, wish.chosen, decision)
         if isinstance(found, Wait):
             until = after(Instant(wish.at), self._patience_s(wish))
-            if len(request.wishes) == 1 and decision.now < until:  # a later wish ends the wait for an earlier one
+            if len(request.wishes) == 1 and decision.now < until:  # a later request ends the wait for an earlier one
                 self.worklist.look_at(until, REQUEST, request.name)
                 return None
             found = Refusal(found.field, found.reason)

@@ -1,4 +1,4 @@
-"""What to evaluate: because it changed, or is due.
+"""Objects to evaluate, because they changed or are due.
 
 It only saves work: an extra entry costs one evaluation, and nothing here is part of the state.
 """

@@ -185,7 +185,7 @@ def _answer(state: State, member: Member, wish: ClusterWish) -> Draft:
         name, words = ("drain-refused", reason) if reason else ("draining", asked.reason)
         moved = ClusterMoved(principal=asked.principal, reason=words, to=asked.to, jobs=len(member.jobs))
         return Draft("cluster", member.name, name, moved, causes, wish.trace)
-    assert wish.resume is not None, f"{wish.fact}: a wish for a cluster is a drain or a resume"
+    assert wish.resume is not None, f"{wish.fact}: a request for a cluster is a drain or a resume"
     name, words = "resumed", wish.resume.reason
     if member.drain is None:
         name, words = "resume-refused", f"the cluster is {member.phase.value}, and not drained"

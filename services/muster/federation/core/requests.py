@@ -97,7 +97,7 @@ def operations_snapshot(state: State) -> Iterator[Draft]:
 
 def _operation_payload(wish: OperationWish) -> FactBody:
     row = fact_type(StreamRole.FED, "gateway", wish.kind, wish.name)
-    assert row is not None, f"nobody may ask {wish.name} of a {wish.kind}"
+    assert row is not None, f"{wish.name} is not a request for a {wish.kind}"
     return row.payload.model_validate_json(wish.body)
 
 
@@ -244,7 +244,7 @@ def _devices(wish: ComposeWish) -> Said:
         return "composability", wish.subject_id, "compose-forwarded", wish.compose
     if wish.decompose is not None:
         return "composability", wish.subject_id, "decompose-forwarded", wish.decompose
-    assert wish.detach is not None, f"{wish.fact}: a wish about devices has one of three bodies"
+    assert wish.detach is not None, f"{wish.fact}: a request about devices has one of three bodies"
     return "device", wish.subject_id, "detach-forwarded", wish.detach
 
 

@@ -39,7 +39,7 @@ class Given(NamedTuple):
 
 @dataclass(slots=True)
 class Turns:
-    """What one decision gave. leased: lost clusters that may still run jobs which others would take, until when.
+    """Grants of one decision. leased: lost clusters that may still run jobs that others would take, with the end.
 
     settles_at: when the first cluster that has just come back takes jobs of others, 0: none has.
     """

@@ -114,7 +114,7 @@ def _refusal(verdict: DeviceCheckAnswer, *, field: str) -> ProblemError:
 
 
 def _is_manifest(body: bytes) -> bool:
-    """Return whether the body is a manifest; whoever parses the body reports invalid JSON."""
+    """Return whether the body is a manifest; its parser reports invalid JSON."""
     try:
         document = from_json(body)
     except ValueError:

@@ -73,7 +73,7 @@ class WorkloadSecrets:
 
 @dataclass(frozen=True, slots=True)
 class Pods:
-    """What the guard keeps of all pods."""
+    """The guard's state of all pods."""
 
     pods: int = 0
     terminated: int = 0

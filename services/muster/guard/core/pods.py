@@ -19,7 +19,7 @@ _FLAGS = ("--goaway-chance", "--terminated-pod-gc-threshold")
 
 @dataclass(frozen=True, slots=True)
 class PodView:
-    """What the guard keeps of a pod. `secrets` and `config_maps` are the names that it references."""
+    """The guard's state of a pod. `secrets` and `config_maps` are the names that it references."""
 
     namespace: str
     workload: tuple[str, str]

@@ -53,7 +53,7 @@ class HealthCore:
         return min((moment for moment in moments if moment is not None), default=None)
 
     def observe(self, observation: NodeSample, now: Instant) -> bool:
-        """See `ObservingCore`: a node's exporter was read. Readings of nodes that are not there are left out.
+        """Evaluate a reading of a node's exporter. Readings of nodes that are not there are left out.
 
         One from the future counts as one of `now`: else a clock that ran ahead would keep later readings out.
         """

@@ -21,7 +21,7 @@ HOT = "gpu-hot"
 
 
 def conditions(device: DeviceSample, table: RuleTable) -> Iterable[tuple[str, bool, str]]:
-    """What lasts, as (code, whether it is so, in words); what the page does not show is left out."""
+    """Yield lasting conditions as (code, whether it holds, text), without those that the page does not show."""
     for reading in device.watches:
         if reading.level is not WatchLevel.PASS:
             prefix = "watch-warn-" if reading.level is WatchLevel.WARN else "watch-"
@@ -61,7 +61,8 @@ def is_off(device: DeviceSample, code: str) -> bool:
 
 
 def _code_part(word: str) -> str:
-    """As codes have it: NVSWITCH_FATAL is `nvswitch-fatal`. What a page says may be longer than a code can be."""
+    """Return the text as a part of a code: NVSWITCH_FATAL is `nvswitch-fatal`. Texts of a page may be too long for a
+    code."""
     return word.lower().replace("_", "-")[:WORD_CHARS_MAX]
 
 
@@ -115,7 +116,7 @@ class _Look:
 class FaultDetector:
     """Reads samples, one after the other. standing: lasting faults that stand by now, as the log says, of a node.
 
-    known: whether an event of (node, device, code) was told since a moment, for what a page showed before this looked.
+    known: whether an event of (node, device, code) was reported since a time, for pages from before the first reading.
     steady_s: how long the end of a lasting fault must be shown. node_of: which node shows a device, as the log says.
     unknown: codes without a rule, and how often. foreign: readings of devices that are not the node's.
     """
@@ -213,7 +214,7 @@ class FaultDetector:
         if counted or last.counts:
             yield from self._counted(counted, device, last, look, is_first=is_first)
         if device.xid and device.xid != last.xid and device.xid not in counted:
-            # Shown before anybody looked: it is told once, if nobody told it.
+            # Shown before the first reading: it is reported once, if the log has no report.
             code = f"xid-{device.xid}"
             if not (is_first and self._known(look.sample.node, device.uuid, code, Instant(0))):
                 yield code, 1

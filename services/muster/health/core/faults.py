@@ -133,9 +133,9 @@ def _is_notice_due(state: State, job: str, seen: FaultSignal, rule: Rule) -> boo
 
 
 def is_burst(state: State, seen: FaultSignal, rule: Rule, *, across_repairs: bool = False) -> bool:
-    """Whether the same was told of the same device so lately that this is the same fault.
+    """Return whether the device had the same fault so recently that this is the same one.
 
-    What came before it was repaired and found well is another one, unless it is counted across repairs.
+    A fault before a repair and passed checks is another one, unless the rule counts across repairs.
     """
     unit = state.node_unit(seen.node)
     if unit is None:

@@ -62,7 +62,7 @@ def _cleared(state: State, fact: Fact, over: FaultCleared) -> None:
 @FOLDS.on((NODE, DEVICE), MOVES, HealthMoved)
 def _moved(state: State, fact: Fact, moved: HealthMoved) -> None:
     if moved.node not in state.nodes:
-        state.anomalies["moved of no node"] += 1  # it left before that was said
+        state.anomalies["moved of no node"] += 1  # it left before that was reported
         return
     unit = state.unit(fact.kind, fact.subject_id, moved.node)
     unit.phase, unit.since, unit.moved_fact = HealthPhase(fact.name), fact.time, fact.id
@@ -97,7 +97,7 @@ def _fell_ill(state: State, unit: Unit, fact: Fact) -> None:
         return
     state.brake.count(unit.node, fact.time)
     if all(one.told.code == LEMON for one in unit.grave):
-        return  # what it is withheld for is its history: that is no further illness
+        return  # it is drained for its history, which is not a further fault
     state.note_incident(unit.node, fact.time)
     state.judged[unit.node] = None
 

@@ -173,7 +173,7 @@ class PreflightVerdicts:
         if one is None or found.attempt != one.attempt:
             return
         if found.is_last and one.is_last:
-            return  # told twice: by two leaders
+            return  # reported twice: by two leaders
         one.results += found.results
         one.cause, one.reported_at, one.is_last = fact.id, fact.time, found.is_last
         if one.is_last or any(result.outcome is CheckOutcome.FAIL for result in found.results):

@@ -111,7 +111,7 @@ class RuleBook:
     _tables: dict[str, "RuleTable"] = field(default_factory=dict)
 
     def of(self, model: str) -> "RuleTable":
-        """What holds for one model; the same table each time."""
+        """Return the table for one model; the same object each time."""
         table = self._tables.get(model)
         if table is None:
             table = self._tables[model] = self._table(model)
@@ -136,7 +136,7 @@ class RuleTable:
         self._found: dict[str, Rule | None] = {}
 
     def rule(self, code: str) -> Rule | None:
-        """The rule of a code: its own, else the longest pattern that matches. None: nobody says what it means."""
+        """Return the rule of a code: its own, else the longest pattern that matches. None: no rule covers the code."""
         try:
             return self._found[code]
         except KeyError:

@@ -176,7 +176,7 @@ class NodeVerdicts:
             unit = self.state.units.get(key)
             found = [] if unit is None else self._of(unit, now, suspected)
             if found and found[0].subject_id == SUBJECT and found[0].kind == KIND:
-                return [found[0]]  # the brake trips: nothing else is said with it
+                return [found[0]]  # the brake trips: no other verdict is reported with it
             drafts += found
             if not found:
                 done.append(key)

@@ -39,7 +39,7 @@ class Slice:
 
 @dataclass(slots=True)
 class _Sent:
-    """A team that is told something: up to where, when, and how many pulses are still to come."""
+    """A team that gets messages: its position, and the number of pulses still to come."""
 
     seq: int
     at_s: float
@@ -128,13 +128,13 @@ class LiveChains:
 
 
 def _numbers(parts: int) -> Iterator[bytes]:
-    """Fields that say which part a slice is, and of how many."""
+    """Yield the fields with the number of each slice, and the number of slices."""
     for part in range(1, parts + 1):
         yield b',"part":%d,"parts":%d' % (part, parts)
 
 
 def redacted(fact: ShownFact) -> bytes:
-    """The fact, encoded, without its body, which comes last."""
+    """Return the encoded fact without its body, which comes last."""
     return fact.body[: fact.body.index(_BODY)] + _NO_BODY
 
 
@@ -150,17 +150,17 @@ def _tables(rows: Sequence[_Row]) -> Iterator[bytes]:
 
 
 def _concerns_a_job(fact: ShownFact) -> bool:
-    """Its own facts, also those of a job that is known no more, those that serve one, and what may become one."""
+    """Return whether the fact is a job's (also of an unknown job), serves a job, or may become a job."""
     return bool(fact.job_id) or fact.private
 
 
 def _fitting(fact: ShownFact) -> bytes:
-    """With its body, unless that alone would be more than a slice may have."""
+    """Return it with its body, unless that exceeds the size of a slice."""
     return fact.body if len(fact.body) <= SLICE_BYTES_MAX else redacted(fact)
 
 
 def _rows(shown: ViewChanges) -> Iterator[_Row]:
-    """Rows that fit; one that does not, and is no job's, is left out: it is told whoever asks for it."""
+    """Yield the rows that fit; a row that does not, and is not a job's, is left out: the API returns it on request."""
     tables: tuple[Rows, ...] = (shown.jobs, shown.nodes, shown.queues, shown.reservations)
     for table, rows in zip(_TABLES, tables, strict=True):
         for name, body in rows.items():
@@ -173,7 +173,7 @@ def _rows(shown: ViewChanges) -> Iterator[_Row]:
 
 
 def _without_slots(body: bytes) -> bytes:
-    """The row of a job of tens of thousands of replicas; where it is, is told whoever asks for the job."""
+    """Return the row of a job with very many replicas without its slots, which the API returns on request."""
     return replace(JobView.model_validate_json(body), slots=(), nodes=()).encoded()
 
 

@@ -117,7 +117,7 @@ class FleetRows:
         self._held: dict[str, _Held] = {}
         self._granted: set[str] = set()
         self._conditions: dict[str, str] = {}  # of nodes that are not healthy
-        self._withheld: dict[str, dict[str, None]] = {}  # by node, the requests it was withheld for
+        self._withheld: dict[str, dict[str, None]] = {}  # by node, the requests it was drained for
         self._drains = DrainRequests()
         self._uuids: dict[str, tuple[str, ...]] = {}  # by node, its devices
         self._node_of: dict[str, str] = {}  # by device, its node

@@ -38,13 +38,13 @@ def lost_work_s(row: JobView, at: int) -> float:
 
 
 def slice_ends_at(job: LiveJob) -> int:
-    """Until when the present run is left alone; 0 if it does not run, or is never made to make way."""
+    """Return when the present run may be preempted at the earliest; 0 if it does not run, or is never preempted."""
     row = job.row
     return row.running_at + round(row.min_slice_s * NS_PER_S) if row.running_at and row.preemptible else 0
 
 
 def slots_added(slots: tuple[Slot, ...], resize: jobs.JobResizeRequested | None) -> tuple[Slot, ...]:
-    """What the job is to get beside `slots`: it is held from the request on."""
+    """Return the slots that a resize adds to `slots`: the job holds them from the request on."""
     if resize is None:
         return ()
     known = frozenset(slots)
@@ -88,7 +88,7 @@ class JobFacts:
         return job
 
     def _observed(self, fact: Fact, attempt: int) -> LiveJob | None:
-        """The job whose present run was observed."""
+        """Return the job whose present run was observed."""
         job = self._jobs.live(fact.subject_id)
         if job is None or job.row.phase not in HOLDING or job.row.attempt != attempt:
             self._anomalies.count += 1
@@ -103,7 +103,7 @@ class JobFacts:
         row.phase = phase
 
     def _hold(self, job: LiveJob, slots: tuple[Slot, ...], *, slots_added: tuple[Slot, ...] = ()) -> None:
-        """The job has these slots, and holds those of `slots_added` as well."""
+        """Record that the job has these slots, and holds those of `slots_added` as well."""
         row = job.row
         row.slots, job.coming = slots, slots_added
         row.nodes = tuple(dict.fromkeys(slot.node for slot in slots))
@@ -112,7 +112,7 @@ class JobFacts:
         self._queues.hold(row.queue, job.held, sign=1)
 
     def _give_back(self, job: LiveJob) -> None:
-        """Nothing is held; the row still shows where the job was."""
+        """Record that the job holds nothing; the row still shows its last slots."""
         row = job.row
         self._fleet.hold(row.id, (*row.slots, *job.coming), needs=job.needs, sign=-1)
         self._queues.hold(row.queue, job.held, sign=-1)
@@ -133,7 +133,7 @@ class JobFacts:
         return found
 
     def recount(self, node: str) -> None:
-        """The node turned out to be of another model than its holds were counted by."""
+        """Recount the job's holds for a node whose model differs from the one they were counted by."""
         for job_id in self._fleet.holders(node):
             job = self._jobs.live(job_id)
             assert job is not None, "what holds something lives"
@@ -318,7 +318,7 @@ class JobFacts:
 
     @FOLDS.on("job", "returned", JobReturned)
     def _gone_elsewhere(self, fact: Fact, _: JobReturned) -> None:
-        """The federation took the job back, so the row is another cluster's to tell."""
+        """Remove the row after the federation rerouted the job; the row of the new cluster replaces it."""
         job = self._jobs.live(fact.subject_id)
         if job is not None:
             self._give_back(job)

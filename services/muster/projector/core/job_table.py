@@ -9,7 +9,7 @@ from muster.schemas.job import Phase, Slot
 from muster.schemas.registry import STATE_NAME
 from muster.schemas.views import JobView
 
-REMOVED_KEPT = 20_000  # rows to take away that nobody took yet (a follower); who starts to write compares anyway
+REMOVED_KEPT = 20_000  # rows to remove, not taken yet by a follower; a new leader compares all rows anyway
 ENDED_KEPT = 8_000  # rows of ended jobs held to refill a lost read model; about 6 MB
 
 SERVING_FACTS_MAX = 1_024  # facts of other kinds shown with one job: 200 devices attached for it
@@ -63,7 +63,7 @@ class JobTable:
         return self._live.get(job_id)
 
     def team(self, job_id: str) -> str:
-        """Whose job it is, as far as this is known now: a first fact is folded before, a last one after."""
+        """Return the team of a job, as far as it is known now: a first fact is folded before, a last one after."""
         if not job_id:
             return ""
         live = self._live.get(job_id)
@@ -73,7 +73,7 @@ class JobTable:
         return ended.team if ended is not None else ""
 
     def served(self, fact: Fact) -> str:
-        """The live job whose trace a fact of another kind carries, "" if there is none or it has enough of them."""
+        """Return the live job whose trace a fact of another kind carries; "" without one, or if it has enough."""
         job = self._traced.get(fact.trace[TRACE_ID])
         if job is None or fact.name == STATE_NAME or job.serving >= SERVING_FACTS_MAX:
             return ""
@@ -81,7 +81,7 @@ class JobTable:
         return job.row.id
 
     def enter(self, job: LiveJob) -> None:
-        """The job is live from here on."""
+        """Record a live job."""
         row = job.row
         self._live[row.id] = job
         self.marks.touch(row.id)
@@ -89,12 +89,12 @@ class JobTable:
             self._traced[row.trace[TRACE_ID]] = job
 
     def touch(self, job: LiveJob, fact: Fact) -> None:
-        """The fact changed the job's row."""
+        """Record that the fact changed the job's row."""
         job.row.seq = fact.seq
         self.marks.touch(job.row.id)
 
     def end(self, job: LiveJob) -> None:
-        """The row is final: keep it encoded, within the bound, and forget the rest."""
+        """Keep the final row, encoded and bounded, and drop the rest."""
         row = job.row
         self._leave(row.id)
         self._ended.pop(row.id, None)
@@ -123,7 +123,7 @@ class JobTable:
         return True
 
     def forget(self, job_id: str) -> bool:
-        """There is no such row any more, live or ended; False if there was none."""
+        """Remove a row, live or ended; return whether it existed."""
         job = self._leave(job_id)
         gone = job_change(job.row, was=job.was) if job is not None else self._ended.pop(job_id, None)
         if gone is None:
@@ -136,7 +136,7 @@ class JobTable:
         return True
 
     def take(self, changes: Changes) -> None:
-        """Add what changed, encoded, and what is gone."""
+        """Add the changes, encoded, and the removed rows."""
         for job_id, body in self.marks.take_stored().items():
             if body is not None:
                 changes.jobs.append(self._change(job_id, body))
@@ -144,7 +144,7 @@ class JobTable:
         self._removed.clear()
 
     def touch_all(self) -> None:
-        """Everything is to be written again, and nobody knows under which phase it stands."""
+        """Mark every row to be written again, since the phase of the stored rows is unknown."""
         for live in self._live.values():
             live.was = None
         for job_id, change in self._ended.items():
@@ -152,7 +152,7 @@ class JobTable:
         self.marks.touch_stored((*self._ended, *self._live))
 
     def _leave(self, job_id: str) -> LiveJob | None:
-        """It is live no more; None if it was not."""
+        """Remove a live job; return None if it was not live."""
         job = self._live.pop(job_id, None)
         if job is not None and self._traced.get(trace := job.row.trace[TRACE_ID]) is job:
             del self._traced[trace]

@@ -69,7 +69,7 @@ class NodeFacts:
 
     @FOLDS.on("node", ("withhold-requested", "cordon-forwarded", "drain-forwarded", "resume-forwarded"), Payload)
     def _drain(self, fact: Fact, _: Payload) -> None:
-        """Somebody closes the node, or will, or opens it again."""
+        """Record that a node is drained, will be, or is schedulable again."""
         self._fleet.close(fact)
 
     @FOLDS.on("device", ("withhold-requested", "withhold-withdrawn", "withheld", "released"), Payload)
@@ -91,7 +91,7 @@ class NodeFacts:
 
     @FOLDS.on("node", tuple(HealthPhase), HealthMoved)
     def _judged(self, fact: Fact, _: HealthMoved) -> None:
-        """Health's own word; what it means for jobs, the scheduler says."""
+        """Record health's verdict; the scheduler reports what it means for jobs."""
         self._fleet.judge(fact.subject_id, "" if fact.name == HealthPhase.HEALTHY else fact.name)
 
     @FOLDS.on("node", "withheld", nodes.Withheld)
@@ -102,7 +102,7 @@ class NodeFacts:
     @FOLDS.on("node", "withhold-withdrawn", nodes.WithholdWithdrawn)
     def _withdrawn(self, fact: Fact, withdrawn: nodes.WithholdWithdrawn) -> None:
         self._fleet.close(fact)
-        if withdrawn.after_withheld:  # else what was withheld in the meantime stands
+        if withdrawn.after_withheld:  # else grants in the meantime stay
             self._fleet.withdraw(fact.subject_id, withdrawn.request_id)
 
     @FOLDS.on("node", STATE_NAME, nodes.NodeState)
@@ -130,7 +130,7 @@ def _lost_reason(state: nodes.NodeState) -> str:
 
 
 def _withheld_for(grant: nodes.GrantState) -> tuple[str, ...]:
-    """The requests that were answered; of an older scheduler, which says only that all of them were, all."""
+    """Return the answered requests; all of them for a grant of an older scheduler, which lists none."""
     answered = tuple(wish.request_id for wish in grant.wishes if wish.answered)
     return answered or (grant.withhold_requests if grant.withheld else ())
 
@@ -157,7 +157,7 @@ class ProjectorCore(Projection):
         self._FOLDS.apply(self, fact)
 
     def take(self, *, facts_after: int) -> Changes:
-        """What changed, with nodes, queues and reservations."""
+        """Return the changes, with nodes, queues and reservations."""
         changes = super().take(facts_after=facts_after)
         changes.shapes = self._fleet.take(changes.nodes)
         self._queues.take(changes.queues)
@@ -165,20 +165,20 @@ class ProjectorCore(Projection):
         return changes
 
     def take_all(self, *, rows_after: int) -> Changes:
-        """Every row; nodes, queues and reservations always whole, since they are few."""
+        """Return every row; nodes, queues and reservations always whole, since they are few."""
         self._fleet.touch_all()
         self._queues.touch_all()
         self._reservations.touch_all()
         return super().take_all(rows_after=rows_after)
 
     def watch(self, *, on: bool) -> None:
-        """Also nodes, queues and reservations."""
+        """Start the view, also of nodes, queues and reservations."""
         super().watch(on=on)
         for marks in (self._fleet.marks, self._queues.marks, self._reservations.marks):
             marks.watch(on=on)
 
     def take_shown(self, *, after: int) -> ViewChanges:
-        """What changed, with nodes, queues and reservations."""
+        """Return the shown changes, with nodes, queues and reservations."""
         return replace(
             super().take_shown(after=after),
             nodes=self._fleet.marks.take_shown(),
@@ -187,7 +187,7 @@ class ProjectorCore(Projection):
         )
 
     def has_node(self, name: str) -> bool:
-        """Whether there is such a node."""
+        """Return whether the node exists."""
         return name in self._fleet
 
     @_FOLDS.on("queue", "changed", queues.QueueChanged)

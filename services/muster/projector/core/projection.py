@@ -1,4 +1,4 @@
-"""What both projections share: rows of jobs, and the newest facts as people see them."""
+"""Common part of both projections: rows of jobs, and the newest facts as users see them."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -55,7 +55,7 @@ class Projection:
         return self._ring.forgotten_seq
 
     def knows(self, job_id: str) -> bool:
-        """Whether this projection still has a row for the job."""
+        """Return whether this projection still has a row for the job."""
         return job_id in self._jobs
 
     def apply(self, fact: Fact) -> None:
@@ -73,33 +73,33 @@ class Projection:
             self._ring.push(shown_fact(fact, stream=self.stream, job_id=job_id, team=team, team_prev=prev))
 
     def is_shown(self, fact: Fact) -> bool:
-        """Whether people see this fact in this projection."""
+        """Return whether users see this fact in this projection."""
         return fact.kind != "log"
 
     def fold(self, fact: Fact) -> None:
-        """Change rows."""
+        """Fold a fact into rows."""
         raise NotImplementedError
 
     def decide(self, now: Instant) -> list[Draft]:  # noqa: ARG002 - the Core protocol
-        """Nothing: a projection has no will."""
+        """Return no drafts: a projection decides nothing."""
         return []
 
     def next_wakeup(self) -> Instant | None:
-        """Never."""
+        """Return None: a projection needs no wake-up."""
         return None
 
     def snapshot(self) -> Iterator[Draft]:
-        """Nothing: it is the writer of no fact."""
+        """Yield nothing: a projection writes no facts."""
         return iter(())
 
     def take(self, *, facts_after: int) -> Changes:
-        """What changed since the last call, encoded, and the facts after `facts_after`."""
+        """Return the changes since the last call, encoded, and the facts after `facts_after`."""
         changes = Changes(facts=self._ring.after(facts_after))
         self._jobs.take(changes)
         return changes
 
     def take_all(self, *, rows_after: int) -> Changes:
-        """Every row newer than `rows_after` (0: all) and the facts after it; the start of following the log."""
+        """Return every row newer than `rows_after` (0: all) and the facts after it; the start of following the log."""
         self._jobs.touch_all()
         changes = self.take(facts_after=rows_after)
         changes.jobs = [change for change in changes.jobs if change.seq > rows_after]
@@ -111,7 +111,7 @@ class Projection:
         self._jobs.marks.watch(on=on)
 
     def take_shown(self, *, after: int) -> ViewChanges:
-        """What changed since the last call, or since `watch`, and the facts after `after`."""
+        """Return the changes since the last call, or since `watch`, and the facts after `after`."""
         return ViewChanges(
             prev=max(after, self._ring.forgotten_seq),
             seq=self.last_seq,
@@ -121,12 +121,12 @@ class Projection:
         )
 
     def team_of(self, job_id: str) -> str:
-        """Whose live job it is; "" if it is none."""
+        """Return the team of a live job; "" if the job is not live."""
         live = self._jobs.live(job_id)
         return "" if live is None else live.row.team
 
     def _note_team_fact(self, team: str, seq: int) -> int:
-        """The team's newest fact is this one; where the one before stands."""
+        """Record the team's newest fact; return the position of the fact before."""
         seqs = self.team_seqs
         prev = seqs.pop(team, self._teams_floor)
         seqs[team] = seq

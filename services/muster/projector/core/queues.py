@@ -11,20 +11,20 @@ from muster.schemas.views import QUEUE_NOT_STORED, RESERVATION_NOT_STORED, Queue
 
 
 class Reservations:
-    """By name."""
+    """Reservations by name."""
 
     def __init__(self) -> None:
         self._rows: dict[str, ReservationView] = {}
         self.marks = Marks(self._body)
 
     def book(self, spec: ReservationSpec, *, starts_at: int, cluster: str) -> None:
-        """It is kept; one of the same name is replaced. starts_at: this time, 0 for the spec's own."""
+        """Record a reservation; it replaces one of the same name. starts_at: this time, 0 for the spec's own."""
         starts_at = starts_at or spec.starts_at
         self._rows[spec.name] = ReservationView(name=spec.name, cluster=cluster, spec=spec, next_starts_at=starts_at)
         self.marks.touch(spec.name)
 
     def end(self, name: str) -> bool:
-        """It is over. False if there was none."""
+        """Remove a reservation; return whether it existed."""
         self.marks.touch(name)
         return self._rows.pop(name, None) is not None
 
@@ -47,7 +47,7 @@ DEPTH_MAX = 64
 
 
 class Queues:
-    """Counters are kept also for a queue that nobody declared (yet); only declared ones are shown."""
+    """Counters of queues, also of queues that are not declared (yet); only declared queues are shown."""
 
     def __init__(self) -> None:
         self._rows: dict[str, QueueView] = {}
@@ -55,7 +55,7 @@ class Queues:
         self.marks = Marks(self._body)
 
     def declare(self, spec: QueueSpec, *, cluster: str) -> None:
-        """The queue is so from here on; what is held there is held below its new parent."""
+        """Declare a queue; its holds count below its new parent."""
         row = self._row(spec.name)
         if row.parent != spec.parent:
             held = dict(row.held)
@@ -72,14 +72,14 @@ class Queues:
         self.marks.touch(spec.name)
 
     def move(self, queue: str, *, before: Phase | None, after: Phase | None) -> None:
-        """A job went from one phase to another; None: it was not, or is no longer, live."""
+        """Count a job's change of phase; None: it was not, or is no longer, live."""
         row = self._row(queue)
         row.jobs_queued += (after is Phase.QUEUED) - (before is Phase.QUEUED)
         row.jobs_running += (after in HOLDING) - (before in HOLDING)
         self._touch(queue)
 
     def hold(self, queue: str, amounts: Mapping[str, int], *, sign: int) -> None:
-        """A job of the queue holds so much (sign 1), or gives it back (-1)."""
+        """Add amounts that a job of the queue holds (sign 1), or gives back (-1)."""
         self._add(queue, amounts, sign=sign)
 
     def take(self, changes: dict[str, bytes | None]) -> None:
@@ -112,7 +112,7 @@ class Queues:
             self._touch(row.name)
 
     def _path(self, queue: str | None) -> Iterator[QueueView]:
-        """The queue and those above it."""
+        """Yield the queue and those above it."""
         for _ in range(DEPTH_MAX):
             if queue is None:
                 return

@@ -1,4 +1,4 @@
-"""What is still available: nodes of groups, unreserved GPUs of pools, and nodes that can get GPUs."""
+"""The available sources: nodes of groups, unreserved GPUs of pools, and nodes that can get GPUs."""
 
 from typing import NamedTuple
 

@@ -1,4 +1,4 @@
-"""What changed, and when.
+"""Counters and times of changes.
 
 A decision uses the counters to see whether a cached answer still holds, and the cooldowns to leave a group, a fabric or
 its removals alone for a time after a failure or a change.

@@ -112,7 +112,7 @@ class Kept:
 
 @dataclass(frozen=True, slots=True)
 class Expected:
-    """What a node will be."""
+    """Expected future shape of a node."""
 
     shape: NodeShape | None = None
     """The shape of a node that has not joined."""

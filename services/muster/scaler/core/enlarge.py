@@ -1,4 +1,4 @@
-"""Whether GPUs are enough: devices are added in simulation, and the placement engine places the whole gang.
+"""Check whether GPUs are enough: devices are added in simulation, and the placement engine places the whole gang.
 
 For one group of replicas each added device goes where it brings most replicas per device. On every node the first
 additional replica costs no more devices than the next, so taking the cheapest step of all nodes until there is room is

@@ -144,7 +144,7 @@ class NewNodes:
         asked, left = sum(part.count for part in parts), self.capacity.pool_left(group.fabric, model) if parts else 0
         if asked > left:
             words = f"group {group.name} would fit the gang on {len(nodes)} more, which need {asked} {model}"
-            return Lack("pool", f"{words}; the pool of {group.fabric} has {left} that are kept for nobody")
+            return Lack("pool", f"{words}; the pool of {group.fabric} has {left} that are not reserved")
         return Option(
             parts=parts,
             nodes=nodes,

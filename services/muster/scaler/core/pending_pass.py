@@ -43,7 +43,7 @@ class Fit:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Admission:
-    """What the queues of waiting jobs may still hold. A decision proposes amounts, and withdraws them all."""
+    """Quota left in the queues of waiting jobs. A decision proposes amounts, and withdraws them all."""
 
     cluster: Cluster
     queues: QueueTree

@@ -29,7 +29,7 @@ from muster.schemas.facts.scale import Refused
 
 
 class Claims:
-    """What waiting jobs could use where it is; computed on demand, once per decision.
+    """Idle capacity that waiting jobs could use; computed on demand, once per decision.
 
     A shape that was refused and would not fit on this fleet even if it were empty claims nothing: otherwise one job
     that is too large would keep all idle devices from going back.
@@ -229,7 +229,7 @@ class SpareDevices:
 
 
 class Budget:
-    """What may still go in one decision, so that everything chosen together keeps every limit."""
+    """Removals still allowed in one decision, so that all choices together keep every limit."""
 
     def __init__(self, spares: "SpareDevices", now: Instant) -> None:
         self._spares = spares

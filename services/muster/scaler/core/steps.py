@@ -1,4 +1,4 @@
-"""Where additional devices bring most replicas: steps of all nodes, cheapest first, and domains that need fewest.
+"""Search for additional devices with most replicas: steps of all nodes, cheapest first, and domains that need fewest.
 
 Nodes in the same state that can get as many devices are handled together, and steps are computed on demand. `Growth`
 adds devices to the fleet itself, and removes them when it is closed.

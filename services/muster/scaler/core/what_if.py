@@ -21,7 +21,7 @@ from muster.schemas.facts.scale import ScaleChosen
 
 @dataclass(frozen=True, slots=True, eq=False, kw_only=True)
 class FutureFleet:
-    """What every node will be, by its choices and attachments."""
+    """Expected shape of every node, by its choices and attachments."""
 
     cluster: Cluster
     choices: Choices

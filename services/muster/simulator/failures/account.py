@@ -1,4 +1,4 @@
-"""Where the time of the job goes, to the last nanosecond: every moment is in one of the buckets."""
+"""Account of the job's time, to the nanosecond: every moment is in one of the buckets."""
 
 from collections import Counter
 from dataclasses import dataclass, field
@@ -10,10 +10,10 @@ from muster.schemas.job import TERMINAL_PHASES
 
 
 class Bucket(StrEnum):
-    """kept: work that a checkpoint kept, or that is not lost at the end. saving: standing still for checkpoints.
+    """kept: work that a checkpoint kept, or that is not lost at the end. saving: stopped for checkpoints.
 
-    lost: work that was done again. detect: from a fault until pods ended or were told to. requeue: until the job waits
-    again. placing: until it runs. restart: until its first new step.
+    lost: work that was done again. detect: from a fault until pods ended or got the signal. requeue: until the job
+    waits again. placing: until it runs. restart: until its first new step.
     """
 
     KEPT = "kept"
@@ -47,26 +47,26 @@ class Account:
     _blamed: set[int] = field(default_factory=set)
 
     def running(self, at: Instant) -> None:
-        """All pods run."""
+        """Record that all pods run."""
         self._spend(Bucket.PLACING, at)
         self.runs += 1
         self.is_up, self.is_broken, self._is_ending = True, False, False
         self._begins = self._saved = at + round(self.restart_s * NS_PER_S)
 
     def checkpointed(self, at: Instant) -> None:
-        """What was done is kept; nothing is saved by what is broken."""
+        """Record a checkpoint of the work so far; a broken job saves nothing."""
         if self.is_up and at > self._saved:
             self._keep(at)
 
     def struck(self, at: Instant, cause: str, incident: int) -> None:
-        """The job does no more work from now on."""
+        """Record that the job does no more work from now on."""
         if self.is_up:
             self._blame(cause, incident)
             self._leave(at)
             self.is_broken = True
 
     def told_to_end(self, at: Instant, cause: str, incident: int) -> None:
-        """It shall end. Of what works, this is where the interruption begins: it still writes a checkpoint."""
+        """Record the request to end. For a working job the interruption begins here: it still writes a checkpoint."""
         if self.is_broken and not self._is_ending:
             self._spend(Bucket.DETECT, at)
         elif self.is_up:
@@ -74,7 +74,7 @@ class Account:
         self._is_ending = True
 
     def exited(self, at: Instant) -> None:
-        """No pod runs any more."""
+        """Record that no pod runs any more."""
         if self.is_up:
             self._leave(at)
         elif self.is_broken and not self._is_ending:
@@ -82,14 +82,14 @@ class Account:
         self._is_ending = True
 
     def queued(self, at: Instant) -> None:
-        """It waits, again or for the first time; or it was given up."""
+        """Record that the job waits, again or for the first time; or that it was given up."""
         if self.is_up:
             self._leave(at)
         self._spend(Bucket.REQUEUE if self._is_ending else Bucket.PLACING, at)
         self.is_broken = self._is_ending = False
 
     def close(self, at: Instant) -> None:
-        """It is over: what was not saved is not lost by that."""
+        """Close the account: unsaved work is not lost by the end."""
         if self.is_up:
             if at > self._saved:
                 self._keep(at)
@@ -98,7 +98,7 @@ class Account:
         self._spend(rest, at)
 
     def seconds(self, bucket: Bucket) -> float:
-        """Spent in it."""
+        """Return the seconds spent in a bucket."""
         return self.spent_ns[bucket] / NS_PER_S
 
     def _blame(self, cause: str, incident: int) -> None:
@@ -116,7 +116,7 @@ class Account:
         self._saved, self.at = at, at
 
     def _come_back(self, at: Instant) -> None:
-        """The part of the run before its first new step."""
+        """Count the part of the run before its first new step."""
         began = min(self._begins, at)
         if began > self.at and self._saved == self._begins:
             self.spent_ns[Bucket.RESTART] += began - self.at
@@ -138,7 +138,7 @@ _ENDS = frozenset(phase.value for phase in TERMINAL_PHASES)
 
 @dataclass(slots=True)
 class RunWatch:
-    """job, attempt, nodes: of the run. since: it runs. is_ending: its pods ended, or are told to. given_up: the job."""
+    """One run. job, attempt, nodes: its own. since: its start. is_ending: pods ended or must end. given_up: the job."""
 
     account: Account
     job: str = ""
@@ -150,7 +150,7 @@ class RunWatch:
     given_up: list[str] = field(default_factory=list)
 
     def watch(self, fact: Fact) -> None:
-        """One fact of the job further."""
+        """Fold one fact of the job."""
         if fact.kind != "job":
             return
         if isinstance(fact.payload, JobPlaced):

@@ -1,8 +1,7 @@
-"""What fails, how often and when: drawn once, so that runs with other settings meet the same faults.
+"""Schedule of failures, drawn once, so that runs with other settings meet the same faults.
 
-Counts are those of Llama 3 405B's 54 days on 16,384 GPUs ("The Llama 3 Herd of Models", 2024, table 5): 419
-interruptions that nobody planned, and 47 that were. What each shows, and what mends it, is ours to say: it is not told
-there.
+Counts are those of Llama 3 405B's 54 days on 16,384 GPUs ("The Llama 3 Herd of Models", 2024, table 5): 419 unplanned
+interruptions, and 47 planned ones. The paper does not report the symptoms and the repairs: these are assumptions.
 """
 
 from collections.abc import Iterator, Sequence
@@ -17,7 +16,7 @@ PLANNED = "planned maintenance"
 
 
 class Shown(StrEnum):
-    """What an exporter's page shows of it. nothing: only the program ends. lost: the node does not answer."""
+    """Symptom on an exporter's page. nothing: only the program ends. lost: the node does not answer."""
 
     NOTHING = "nothing"
     XID = "xid"
@@ -28,7 +27,7 @@ class Shown(StrEnum):
 
 
 class Mend(IntEnum):
-    """The least that mends it. PERSON: nothing but another part, put in by somebody. NONE: nothing is broken."""
+    """The least repair that suffices. PERSON: a person must replace the part. NONE: nothing is broken."""
 
     NONE = 0
     RESET = 1
@@ -37,7 +36,7 @@ class Mend(IntEnum):
 
 
 DIES_S = 30.0
-"""A rank that fails ends the program: the error, its launcher, and the launchers of all others."""
+"""Time from the failure of a rank to the end of the program, its launcher and all others."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,7 +67,7 @@ class Cause:
 
 
 HANG_S = 600.0
-"""A rank that is silent is missed when the collective's time limit is over: PyTorch's default for NCCL, 10 minutes."""
+"""Time until a silent rank ends the program: PyTorch's default time limit for NCCL, 10 minutes."""
 
 _BUS = Sign(Shown.MISSING, 0.4, mend=Mend.REBOOT, person=0.6)
 _LINK = Sign(Shown.XID, 0.3, code=74, person=0.5)
@@ -127,7 +126,7 @@ RATE = PUBLISHED / (PUBLISHED_GPUS / 8 * PUBLISHED_DAYS) * 1000
 
 DAY_S = 86_400.0
 TOGETHER_S = 60.0
-"""Faults that come with another one come within so many seconds."""
+"""Maximum distance in time of faults that occur together."""
 DIES_SIGMA = 0.3
 
 
@@ -160,19 +159,19 @@ class Incident:
 
 
 def lemons_of(nodes: Sequence[str], odds: Odds, *, seed: int) -> frozenset[str]:
-    """The nodes that fail more often than others: the same share in every draw."""
+    """Return the nodes that fail more often than others: the same share in every draw."""
     count = round(len(nodes) * odds.lemons)
     return frozenset(sorted(nodes, key=lambda node: uniform(seed, "lemon", node))[:count])
 
 
 def incidents(nodes: Sequence[str], odds: Odds, *, days: float, seed: int, rack_nodes: int) -> tuple[Incident, ...]:
-    """All of them, earliest first. nodes: in the order of racks of `rack_nodes`."""
+    """Return all incidents, earliest first. nodes: in the order of racks of `rack_nodes`."""
     drawn = list(_drawn(nodes, odds, days=days, seed=seed, rack_nodes=rack_nodes))
     return tuple(sorted(drawn, key=lambda one: one.at_s))
 
 
 def planned_at(odds: Odds, *, nodes: int, days: float, seed: int) -> tuple[float, ...]:
-    """Seconds since the start at which somebody wants a node of the job for maintenance."""
+    """Return when an operator requests a node of the job for maintenance, in seconds since the start."""
     per_s = odds.rate * nodes / 1000 / DAY_S * odds.planned / (1 - odds.planned)
     return tuple(_moments(per_s, days * DAY_S, seed, PLANNED))
 

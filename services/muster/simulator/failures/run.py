@@ -22,15 +22,15 @@ from muster.simulator.load.play import EXPLAIN_EVERY_S, TRIAL_MS_PER_S, pace_of
 STEP_S = 1.0
 SURVEY_EVERY_S = 6 * 3600.0
 BLAME_S = 15.0
-"""What ends a program is asked after for so long: one scrape interval, and the time to tell."""
+"""Time for blame after the end of a program: one scrape interval, and the time to report."""
 
 Reached = Callable[[float], None]
-"""Told how far it is, in virtual days."""
+"""Called with the progress in virtual days."""
 
 
 @dataclass(slots=True)
 class _Tally:
-    """What health did. false: units that were suspected where nothing is broken. out_ns: node-time out of use.
+    """Results of health. false: units that were suspected although nothing is broken. out_ns: node-time out of use.
 
     sick: the nodes that fail more often than others, whose history is a reason to suspect them.
     """
@@ -46,7 +46,7 @@ class _Tally:
     _out: dict[str, tuple[Instant, set[str]]] = field(default_factory=dict)
 
     def watch(self, fact: Fact, *, is_broken: Callable[[str], bool]) -> None:
-        """One fact further."""
+        """Fold one fact."""
         match fact.payload:
             case FaultObserved():
                 self.faults += 1
@@ -72,7 +72,7 @@ class _Tally:
             self._back(moved.node, fact.subject_id, fact.time)
 
     def _is_lost(self, node: str) -> bool:
-        """Its host is broken, which no page shows."""
+        """Return whether the node's host is broken, which no page shows."""
         return node in self._out and "lost" in self._out[node][1]
 
     def _is_sick(self, moved: HealthMoved) -> bool:
@@ -84,14 +84,14 @@ class _Tally:
         assert since <= at, "facts come in order"
 
     def _back(self, node: str, why: str, at: Instant) -> None:
-        """A node is back once nothing keeps it away: who wants all its GPUs cannot use some."""
+        """Count a node as back once nothing keeps it out of use: a job that needs all its GPUs cannot use some."""
         since, reasons = self._out.get(node, (at, set[str]()))
         reasons.discard(why)
         if not reasons and self._out.pop(node, None) is not None:
             self.out_ns += at - since
 
     def close(self, at: Instant) -> None:
-        """It is over."""
+        """Close the tally."""
         for since, _ in self._out.values():
             self.out_ns += at - since
         self._out.clear()
@@ -127,7 +127,7 @@ class Outcome:
 
     @property
     def effective(self) -> float:
-        """Time whose work checkpoints kept, of all."""
+        """Return the share of the time whose work checkpoints kept."""
         return self.spent_s[Bucket.KEPT.value] / self.wall_s
 
     @property
@@ -176,7 +176,7 @@ def _engine(scene: Scene, health: HealthCore | None) -> Engine:
 
 
 def _let_pass(engine: Engine, scene: Scene, run: RunWatch, reached: Reached | None) -> None:
-    """Until the end; where the job is given up, a person submits it again, from its newest checkpoint."""
+    """Run until the end; if the job is given up, submit it again from its newest checkpoint."""
     submitted, told = 1, 0.0
     engine.at(START, lambda: engine.route(scene.job(0)))
     for moment in engine.moments(after(START, scene.days * DAY_S)):

@@ -1,4 +1,4 @@
-"""The fleet, the one job on it, and how long everything takes."""
+"""The fleet, the one job on it, and the durations."""
 
 from dataclasses import dataclass, field
 
@@ -17,14 +17,14 @@ MODEL = "NVIDIA H100 80GB HBM3"
 
 @dataclass(frozen=True, slots=True)
 class Times:
-    """Seconds, medians where they are drawn. Published: see docs/benchmarks.md; the rest is ours.
+    """Seconds, medians for drawn values. Published values: see docs/benchmarks.md; the others are assumptions.
 
-    checkpoint_s: between two. saving_s: that training stands still for one. restart_s: from running pods to the first
+    checkpoint_s: between two checkpoints. saving_s: training pause for one. restart_s: from running pods to the first
     new step. start_s: from placed to running. scrape_s: between two readings of a node. lost_s: until a node that does
-    not answer is told to be lost; host_s: until it returns. action_s, check_s: of a repair by Muster, and its checks.
-    finds_s: until a person finds the node that programs die on, where nothing shows it; looks_s: until one looks
-    at what health has had in its hands. by_hand_s: a person's reset or
-    reboot; swap_s: another part. planned_s: of planned maintenance of one node.
+    not answer is reported lost; host_s: until it returns. action_s, check_s: a repair by Muster, and its checks.
+    finds_s: until a person finds the node on which programs die without a symptom; looks_s: until a person looks at a
+    node after repairs by health. by_hand_s: a person's reset or reboot; swap_s: replacement of a part. planned_s:
+    planned maintenance of one node.
     """
 
     checkpoint_s: float = 600.0
@@ -74,13 +74,13 @@ class Scene:
         )
 
     def behaviour(self) -> Behaviour:
-        """Nothing fails by itself: what fails was injected."""
+        """Return a behavior without failures: all failures are injected."""
         times = self.times
         work = SimulatedWorkSettings(check_s=times.check_s, action_s=times.action_s)
         return Behaviour(seed=self.seed, start_s=times.start_s, run_sigma=0.0, node_repair_s=times.host_s, work=work)
 
     def job(self, number: int) -> Job:
-        """The job. number: from 0; others only where it was given up and somebody submits it again."""
+        """Return the job. number: from 0; above 0 if it was given up and submitted again."""
         name = f"train-{number}"
         spec = JobSpec(
             name=name,

@@ -1,7 +1,7 @@
-"""What happens to the fleet from outside: faults strike, pages show them, programs die, people come and mend.
+"""The environment of the fleet: faults strike, pages show them, programs die, people repair.
 
-The cores only meet what their own shells would bring them: readings at health's port, the agent's observations, and the
-wishes of people. Work grows with incidents: a node without any is never read.
+The cores get the same inputs as from their shells: readings at health's port, the agent's observations, and requests of
+people. Cost grows with incidents: a node without incidents is never read.
 """
 
 from collections.abc import Sequence
@@ -40,17 +40,17 @@ class Hurt:
 
     @property
     def is_shown(self) -> bool:
-        """Whether the page can show it."""
+        """Return whether the page can show it."""
         return self.incident.sign.shown not in (Shown.NOTHING, Shown.LOST)
 
     @property
     def lasts(self) -> bool:
-        """Whether it is broken until it is mended; else it happened once."""
+        """Return whether it stays broken until it is repaired; else it is a single event."""
         return self.incident.mend is not Mend.NONE
 
 
 def page(node: str, hurts: Sequence[Hurt], *, now: Instant, interval_s: float) -> NodeSample:
-    """One reading of all GPUs of the node. Values are ours: no need to validate them."""
+    """Return one reading of all GPUs of the node. Values are generated: no need to validate them."""
     uuids = device_uuids(node, GPUS)
     by_index: dict[int, list[Hurt]] = {}
     for hurt in hurts:
@@ -98,17 +98,17 @@ def _device(index: int, uuid: str, hurts: Sequence[Hurt], now: Instant) -> Devic
 _NEVER = Instant(0)
 PERSON = "on-call"
 EXIT_CODE = 134
-"""A process that aborts."""
+"""Exit code of a process that aborts."""
 SLOWLY_S = 60.0
 """Between two readings of a node that only waits: nothing follows from more of them."""
 CLEAN_S = 120.0
-"""So long a mended node is read on, longer than `steady_s`, so that the end of what lasted is seen."""
+"""A repaired node is read for this time, longer than `steady_s`, so that the end of a lasting fault is seen."""
 REPAIR_SIGMA = 0.3
 NOT_MET = Instant(1 << 62)
-"""The driver began anew, and did not meet the damage yet: a page with the same code is no other event."""
+"""The driver restarted and has not met the damage yet: a page with the same code is not another event."""
 UNKNOWN, UNKNOWN_INCIDENT = "not explained", -1
 MENDED_BY = {NodeAction.RESET: Mend.RESET, NodeAction.REBOOT: Mend.REBOOT, NodeAction.REPLACE: Mend.REBOOT}
-"""Replacement by itself is no more than another start here: nobody but a person puts in another part."""
+"""Replacement counts as another start here: only a person replaces parts."""
 
 
 @dataclass(slots=True)
@@ -128,7 +128,7 @@ class _Reading:
 
 @dataclass(slots=True)
 class World:
-    """engine, scene: what it acts on. health: None where nobody looks at pages. Give `watch` every fact."""
+    """engine, scene: the simulation to act on. health: None if no service reads pages. `watch` needs every fact."""
 
     engine: Engine
     scene: Scene
@@ -153,7 +153,7 @@ class World:
             self.engine.at(after(START, at_s), self._plan)
 
     def watch(self, fact: Fact) -> None:
-        """One fact further, after the cores folded it."""
+        """Fold one fact, after the cores."""
         match fact.payload:
             case HealthMoved():
                 self._moved(fact, fact.payload)
@@ -199,7 +199,7 @@ class World:
         self.engine.at(due, lambda: self._die(node, job, attempt, incident))
 
     def _die(self, node: str, job: str, attempt: int, incident: Incident) -> None:
-        """The program ends by itself, if nobody ended it before."""
+        """End the program unless it has ended already."""
         run = self.run
         if (run.job, run.attempt) != (job, attempt) or not run.is_running or run.is_ending:
             return
@@ -223,7 +223,7 @@ class World:
                         self._strike_again(hurt)
 
     def _strike_again(self, hurt: Hurt) -> None:
-        """The job runs on what is broken still."""
+        """Strike the job again on hardware that is still broken."""
         self._break(hurt.incident)
         self._die_later(hurt.node, hurt.incident)
         hurt.shows_at = NOT_MET
@@ -242,7 +242,7 @@ class World:
     # --- what pages show -------------------------------------------------------------------------------------------
 
     def _read(self, node: str) -> None:
-        """The node is of interest: its next reading comes when its turn is."""
+        """Schedule the next reading of the node."""
         if self.health is None:
             return
         reading = self._readings.setdefault(node, _Reading())
@@ -273,7 +273,7 @@ class World:
         self._look_in(times.scrape_s if is_urgent else SLOWLY_S, node, reading, is_slow=not is_urgent)
 
     def _go_on(self, node: str, reading: _Reading, now: Instant) -> None:
-        """What was no damage is shown for a while; what is damaged still is met again, once the node is used."""
+        """Show a passing symptom for a while; let damage strike again once the node is used."""
         left = [one for one in self.hurts.get(node, ()) if one.lasts or after(one.shows_at, SLOWLY_S) > now]
         self._put(node, left)
         if reading.phase in (HealthPhase.VERIFYING, HealthPhase.HEALTHY):
@@ -310,12 +310,12 @@ class World:
             hurt.shows_at = NOT_MET
 
     def _look_after(self, node: str) -> None:
-        """What is ill for long, or again and again, somebody looks at, whether called or not."""
+        """Let a person look at a node that is faulty for long or repeatedly, even without a call."""
         if any(one.incident.mend is Mend.PERSON for one in self.hurts.get(node, ())):
             self._order(node)
 
     def _order(self, node: str) -> None:
-        """Another part, once."""
+        """Order a replacement of the part, once."""
         if node not in self._ordered:
             self._ordered.add(node)
             self.engine.at(after(self.engine.now, self._swap_s(node)), lambda: self._mend_by_hand(node))
@@ -329,7 +329,7 @@ class World:
         self.engine.write("federation", "node", node, "verify-forwarded", said)
 
     def _find(self, node: str) -> None:
-        """A person sees that programs die there, closes the node, and mends it."""
+        """Let a person find that programs die on the node, close it, and repair it."""
         self._expected.discard(node)
         broken = [one for one in self.hurts.get(node, ()) if one.lasts]
         reading = self._readings.get(node)
@@ -343,7 +343,7 @@ class World:
         self.engine.at(after(self.engine.now, takes_s), lambda: self._open(node, mended=True))
 
     def _plan(self) -> None:
-        """Somebody wants a node of the job for a while, and asks in advance."""
+        """Request a node of the job for planned maintenance, in advance."""
         nodes = sorted(self.run.nodes - self._cordoned.keys())
         if not nodes or not self.run.is_running:
             return

@@ -1,4 +1,4 @@
-"""The report as one HTML page that needs nothing else, dark or light as the reader has it; one run, or several."""
+"""The report as one self-contained HTML page, dark or light as the reader's system; one run, or several."""
 
 from collections.abc import Callable, Sequence
 from html import escape
@@ -11,7 +11,7 @@ QUEUES_MAX = 60
 
 
 def page(reports: Sequence[Report], *, title: str) -> str:
-    """The whole page. reports: at least one; more stand side by side, so their policies should differ."""
+    """Return the whole page. reports: at least one; several are shown side by side, so their policies should differ."""
     first = reports[0]
     shared = f"{first.load}; {first.gpus:,.0f} GPUs, {first.jobs:,} jobs"
     body = [

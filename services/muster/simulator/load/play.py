@@ -17,12 +17,12 @@ from muster.simulator.scenario.plan import Plan
 SAMPLES = 400
 """Moments at which a report looks at the whole fleet, at least; it has less than twice as many."""
 EXPLAIN_EVERY_S = 6 * 3600.0
-"""A waiting job hears a new reason at most so often: over weeks nobody reads more, and every reason is a fact."""
+"""Minimum time between two reasons of a waiting job: every reason is a fact, and weeks need few of them."""
 INTERVAL_S_LEAST = 1.0
 TRIAL_MS_PER_S = 0.03
 """For trials of preemption, of each virtual second: as the scheduler estimates them, 18 seconds of a week."""
 SURVEY_EVERY_S = 900.0
-"""Virtual seconds between two searches of the whole fleet for whom to reserve, what may grow, what to move."""
+"""Virtual seconds between two searches of the whole fleet: reservations, growth, defragmentation."""
 LIMITS = Limits(
     unschedulable_interval_s=EXPLAIN_EVERY_S,
     checkpoint_every_facts=CHECKPOINT_NEVER,
@@ -33,7 +33,7 @@ STEP_S = 1.0
 """Moments of a long simulation: what happens within one of these is decided together."""
 
 Reached = Callable[[float, int], None]
-"""Told how far it is: virtual seconds, facts so far."""
+"""Called with the progress: virtual seconds, facts so far."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,7 +53,7 @@ class Load:
 
 @dataclass(frozen=True, slots=True)
 class Played:
-    """What came of it. ended_at: when the last job had ended, or time was up. facts: how many the log holds."""
+    """Results. ended_at: when the last job ended, or at the time limit. facts: number of facts in the log."""
 
     load: Load
     recorder: Recorder
@@ -84,9 +84,9 @@ def play(load: Load, *, reached: Reached | None = None, step_s: float = STEP_S) 
 
 
 def play_from(plan: Plan, load: Load, *, reached: Reached | None = None, step_s: float = STEP_S) -> Played:
-    """The same in a cluster that has nodes, queues and jobs already: the plan's; of the load only what comes counts.
+    """Run the load in a cluster that has the plan's nodes, queues and jobs already; only new jobs of the load count.
 
-    Raises InputError where the plan cannot be, NeverSettlesError if decisions never end.
+    Raises InputError for an impossible plan, NeverSettlesError if decisions never end.
     """
     recorder = Recorder()
     engine = engine_at_start(plan, behaviour=load.behaviour, watch=recorder.watch, limits=LIMITS, pace=pace_of(step_s))
@@ -112,9 +112,7 @@ def run_load(engine: Engine, load: Load, recorder: Recorder, *, reached: Reached
 
 
 class _Sampler:
-    """Looks at the fleet every `interval_s`; when there are twice SAMPLES, every second one goes and it looks half as
-    often.
-    """
+    """Sampler of the fleet every `interval_s`; at twice SAMPLES it drops every second one and doubles the interval."""
 
     def __init__(self, engine: Engine, recorder: Recorder, interval_s: float, reached: Reached | None) -> None:
         self._engine = engine
@@ -123,7 +121,7 @@ class _Sampler:
         self._reached = reached
 
     def look(self) -> None:
-        """Now, and again after the interval."""
+        """Take a sample now, and again after the interval."""
         engine, samples = self._engine, self._recorder.samples
         state = engine.scheduler.state
         state.proposals.settle()

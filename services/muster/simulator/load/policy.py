@@ -33,7 +33,7 @@ DEFAULT_QUEUE = "default"
 
 
 class Rule(BaseModel):
-    """Tasks that fit all of the conditions (qos, gpus_min, gpus_max) go to `queue`, with what else is said."""
+    """Tasks that meet all of the conditions (qos, gpus_min, gpus_max) go to `queue`, with the other settings here."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
@@ -51,7 +51,7 @@ class Rule(BaseModel):
     retries: Annotated[Whole, Field(ge=0, le=100)] = 0
 
     def fits(self, task: OpenbTask, qos: str) -> bool:
-        """Whether the task is meant."""
+        """Return whether the task meets the conditions."""
         gpus = task.gpu_milli_total / WHOLE_GPU_MILLI
         if self.qos is not None and self.qos.lower() != qos.lower():
             return False
@@ -80,13 +80,13 @@ def parse_policy(text: str) -> PolicyFile:
 
 
 def default_policy(qos: Mapping[str, str]) -> PolicyFile:
-    """A queue for each quality of service of the trace, all of the same weight and without quota: plain fair share."""
+    """Return a queue for each quality of service of the trace, all of equal weight without quota: plain fair share."""
     names = sorted({queue_of_qos(value) for value in qos.values()}) or [DEFAULT_QUEUE]
     return PolicyFile(name="fair by qos", queues=tuple(Queue(name=name) for name in names))
 
 
 def queue_of_qos(qos: str) -> str:
-    """A queue's name for it."""
+    """Return the name of a quality of service's queue."""
     return "".join(letter for letter in qos.lower() if letter.isalnum()) or DEFAULT_QUEUE
 
 
@@ -118,7 +118,7 @@ class Assigner:
         return Rule(queue=queue)
 
     def spec(self, task: OpenbTask, qos: str, *, name: str) -> JobSpec:
-        """The job that asks what the task asked and runs as long. Raises InputError."""
+        """Return the job with the task's request and run time. Raises InputError."""
         rule = self.rule_for(task, qos)
         run_s = min(task.lifetime_s, RUN_S_MAX)
         checkpointing = None

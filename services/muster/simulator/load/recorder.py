@@ -1,4 +1,4 @@
-"""What happens to every job, fact by fact, and how the fleet stands now and then. Watches an engine."""
+"""Recorder of every job fact, and of periodic samples of the fleet. Watches an engine."""
 
 from collections import Counter
 from dataclasses import dataclass, field
@@ -47,13 +47,13 @@ class JobTrack:
     lost_gpu_h: float = 0.0
 
     def wait_s(self, now: Instant) -> float:
-        """From submitted to first placed, or until now."""
+        """Return the time from submission to the first placement, or until now."""
         return seconds_between(self.submitted_at, self.placed_at or now)
 
 
 @dataclass(frozen=True, slots=True)
 class Sample:
-    """How it stood at a moment. held, waiting: milli-GPUs by queue. capacity: of nodes that are part of the cluster.
+    """State at a time. held, waiting: milli-GPUs by queue. capacity: of nodes that are part of the cluster.
 
     fragmentation: share of idle GPUs that a typical task could not use.
     """
@@ -86,7 +86,7 @@ class Recorder:
     _waiting: dict[str, int] = field(default_factory=dict)
 
     def watch(self, fact: Fact) -> None:
-        """One fact further."""
+        """Fold one fact."""
         name = fact.name
         self.facts[name] += 1
         if fact.kind != "job":
@@ -115,7 +115,7 @@ class Recorder:
                     track.kept_at = fact.time
 
     def sample(self, at: Instant, *, capacity: int, fragmentation: float) -> None:
-        """How it stands."""
+        """Record a sample of the current state."""
         self.samples.append(
             Sample(
                 at, dict(self._held), dict(self._waiting), capacity, fragmentation, self.preemptions, self.lost_gpu_h
@@ -123,7 +123,7 @@ class Recorder:
         )
 
     def close(self, now: Instant) -> None:
-        """Nothing more is seen: count what is held until now."""
+        """End the recording, and count the holds until now."""
         for track in self.tracks.values():
             self._hold(track, track.held_milli, now)
 
@@ -167,7 +167,7 @@ class Recorder:
         self.live -= 1
 
     def _lose(self, track: JobTrack, at: Instant) -> None:
-        """The run ended before its work did: what it did since its newest checkpoint is lost, and so is coming back."""
+        """Count the work since the newest checkpoint, and the restart, as lost: the run ended before its work did."""
         if not track.running_at:
             return
         again_s = track.restart_s if track.kept_at > track.running_at else 0.0

@@ -1,4 +1,4 @@
-"""What a simulated load came to, in numbers: the report's JSON, jobs.csv, and what the charts are drawn from."""
+"""Report of a simulated load: JSON, jobs.csv, and the data of the charts."""
 
 import csv
 import io
@@ -15,7 +15,7 @@ from muster.simulator.load.play import Played
 from muster.simulator.load.recorder import JobTrack, Sample
 
 GROUPS_MAX = 8
-"""Queues that a chart tells apart; more are drawn together, by the queue above them or as one."""
+"""Maximum number of groups in a chart; further queues are drawn together, by their parent or as one."""
 OTHERS = "others"
 SIZES = (
     (0, "no GPU"), (999, "a share"), (1000, "1 GPU"), (4000, "2 to 4"), (8000, "5 to 8"), (64_000, "9 to 64"),
@@ -26,7 +26,7 @@ SIZES = (
 
 @dataclass(frozen=True, slots=True)
 class Wait:
-    """How long jobs waited to be placed first, in seconds. waiting: never placed; not in the other numbers."""
+    """Time until the first placement of jobs, in seconds. waiting: never placed; not in the other numbers."""
 
     of: str
     jobs: int
@@ -40,9 +40,8 @@ class Wait:
 
 @dataclass(frozen=True, slots=True)
 class Point:
-    """How it stood `hours` after the start. held, waiting: GPUs by group of queues. index: Jain's, of what the groups
-    that want something hold, 1 when all hold the same. preemptions, lost_gpu_h: so far.
-    """
+    """State `hours` after the start. held, waiting: GPUs by group of queues. index: Jain's index of the holds of the
+    groups with demand, 1 when all are equal. preemptions, lost_gpu_h: so far."""
 
     hours: float
     allocated_pct: float
@@ -96,7 +95,7 @@ class Report:
 
 
 def report_of(played: Played, *, policy: str) -> Report:
-    """The numbers of one run."""
+    """Return the report of one run."""
     recorder = played.recorder
     tracks = tuple(recorder.tracks.values())
     groups = grouping(recorder.parents, tracks)
@@ -124,12 +123,12 @@ def report_of(played: Played, *, policy: str) -> Report:
 
 
 def size_of(track: JobTrack) -> str:
-    """The size class of a job."""
+    """Return the size class of a job."""
     return next(name for most, name in SIZES if track.gpu_milli <= most)
 
 
 def grouping(parents: Mapping[str, str | None], tracks: Iterable[JobTrack]) -> dict[str, str]:
-    """Which group each queue is drawn in: at the deepest level of the tree that has at most GROUPS_MAX queues."""
+    """Return the group of each queue: at the deepest level of the tree with at most GROUPS_MAX queues."""
     used = Counter[str]()
     for track in tracks:
         used[track.queue] += max(1, round(track.gpu_h))
@@ -143,7 +142,7 @@ def grouping(parents: Mapping[str, str | None], tracks: Iterable[JobTrack]) -> d
 
 
 def _path(queue: str, parents: Mapping[str, str | None]) -> tuple[str, ...]:
-    """From the root down to the queue."""
+    """Return the path from the root down to the queue."""
     path = [queue]
     while (above := parents.get(path[-1])) is not None and above not in path:
         path.append(above)
@@ -169,7 +168,7 @@ def _waits(
 
 
 def _quantile(ordered: Sequence[float], share: float) -> float:
-    """The least value that at least this share of the values does not exceed; 0 without values."""
+    """Return the least value that at least this share of the values does not exceed; 0 without values."""
     if not ordered:
         return 0.0
     return ordered[max(0, -(-int(share * 1000) * len(ordered) // 1000) - 1)]
@@ -197,13 +196,13 @@ def _point(sample: Sample, groups: Mapping[str, str]) -> Point:
 
 
 def jain(amounts: Sequence[float]) -> float:
-    """Jain's fairness index: 1 if all have the same, 1/n if one has everything; 1 if nobody has anything."""
+    """Return Jain's fairness index: 1 if all are equal, 1/n if one has everything; 1 if all are 0."""
     squares = sum(amount * amount for amount in amounts)
     return sum(amounts) ** 2 / (len(amounts) * squares) if squares else 1.0
 
 
 def _integral(samples: Sequence[Sample], end: Instant) -> float:
-    """GPU hours that the fleet had."""
+    """Return the GPU hours of the fleet."""
     ends = [*(sample.at for sample in samples[1:]), end]
     return (
         sum(

@@ -49,17 +49,17 @@ text { font-family: system-ui, sans-serif; fill: var(--ink); font-size: 13px }
 
 
 def style_sheet() -> str:
-    """The page's rules, and a class for each colour of its charts: kc0 and ka0 are keys of the legend."""
+    """Return the page's style rules, with a class for each color of its charts: kc0 and ka0 are keys of the legend."""
     return f"{_PAPER}{_PAGE}{_MARKS}{_colours()}"
 
 
 def poster_style() -> str:
-    """The rules of charts that stand in one SVG by themselves."""
+    """Return the style rules of the charts in a standalone SVG."""
     return f"{_PAPER}{_POSTER}{_MARKS}{_colours()}"
 
 
 def _colours() -> str:
-    """A class for each colour: c0 lines, a0 areas."""
+    """Return a class for each color: c0 lines, a0 areas."""
     classes = "".join(
         f".c{index}{{stroke:var(--c{index})}}.a{index}{{fill:var(--c{index})}}"
         f".kc{index},.ka{index}{{background:var(--c{index})}}"
@@ -135,7 +135,7 @@ def stacked(series: Sequence[Series], *, x_unit: str, y_unit: str, y_most: float
 
 
 def bars(labels: Sequence[str], series: Sequence[Series], *, x_unit: str, y_unit: str) -> str:
-    """A group of bars for each label, one bar for each series; y of a series stands by label."""
+    """Return a group of bars for each label, one bar for each series; y of a series is in the order of labels."""
     scale = _Scale(len(labels) or 1, _nice(max((max(one.y, default=0) for one in series), default=0)))
     drawn = []
     room = (scale.x(1) - scale.x(0)) * 0.8
@@ -187,7 +187,7 @@ def _scale(series: Sequence[Series], y_most: float | None) -> _Scale:
 
 
 def _nice(value: float) -> float:
-    """A round number not below the value: 1, 2, 2.5 or 5 times a power of ten."""
+    """Return a round number not below the value: 1, 2, 2.5 or 5 times a power of ten."""
     if value <= 0:
         return 1.0
     power = 10.0 ** math.floor(math.log10(value))

@@ -1,4 +1,4 @@
-"""A week that never was: a regular fleet, queues in three levels, and jobs of all sizes. A function of its seed."""
+"""A synthetic week: a regular fleet, queues in three levels, and jobs of all sizes. A function of its seed."""
 
 import math
 from dataclasses import dataclass
@@ -67,7 +67,7 @@ def synthetic_load(*, gpus: int, jobs: int, days: float, seed: int, load: float 
 
 
 def _queues(gpus: int) -> tuple[list[tuple[str, QueueSpec]], list[str]]:
-    """Organisations share the fleet evenly; their teams have four fifths of it as quota; projects have none."""
+    """Return organizations that share the fleet evenly; their teams have 4/5 of it as quota; projects have none."""
     specs, leaves = [], []
     for org in range(ORGANISATIONS):
         specs.append(QueueSpec(name=f"org{org}"))
@@ -79,14 +79,14 @@ def _queues(gpus: int) -> tuple[list[tuple[str, QueueSpec]], list[str]]:
                 leaf = f"{name}-p{project}"
                 specs.append(QueueSpec(name=leaf, parent=name))
                 leaves.append(leaf)
-    # Nobody reads the advice to move jobs here, and finding it means searching the whole fleet.
+    # No job uses the defragmentation advice here, and computing it means a search of the whole fleet.
     root = QueueSpec(name="fleet", quota={GPU: gpus * 1000 // 5}, defragment=Defragment.NEVER)
     named = [root, *(spec if spec.parent else spec.model_copy(update={"parent": "fleet"}) for spec in specs)]
     return [(f"queues[{index}]", spec) for index, spec in enumerate(named)], leaves
 
 
 def _stretch(gpus: int, jobs: int, days: float, load: float) -> float:
-    """What the sizes' hours are multiplied with so that all jobs together ask for the load."""
+    """Return the factor of the sizes' hours with which all jobs together request the load."""
     mean = math.exp(RUN_SIGMA**2 / 2)
     per_job_h = sum(size.share * size.replicas * size.gpus * size.hours * mean for size in SIZES)
     return load * gpus * days * 24 / (jobs * per_job_h)

@@ -1,4 +1,4 @@
-"""A trace's tasks as jobs that come at the trace's times."""
+"""A trace's tasks as jobs that are submitted at the trace's times."""
 
 import csv
 from collections.abc import Iterator, Mapping, Sequence
@@ -13,13 +13,13 @@ from muster.schemas.job import Job, JobSpec
 from muster.simulator.load.policy import Assigner
 
 COPY_SPREAD_S = 86_400.0
-"""Copies of a task come within so long after it: a scaled trace is denser, not a row of bursts."""
+"""Copies of a task are submitted within this time after it: a scaled trace is denser, not a row of bursts."""
 
 Arrival = tuple[Instant, Job]
 
 
 def openb_nodes(nodes: Sequence[OpenbNode]) -> dict[str, NodeJoined]:
-    """Descriptions by name; the trace says nothing of racks."""
+    """Return descriptions by name; the trace has no racks."""
     return {
         node.name: NodeJoined(
             cpu_milli=node.cpu_milli,
@@ -32,7 +32,7 @@ def openb_nodes(nodes: Sequence[OpenbNode]) -> dict[str, NodeJoined]:
 
 
 def qos_by_task(text: str) -> dict[str, str]:
-    """The column `qos` of a task table that `parse_tasks` has read, by task name; empty where the table has none."""
+    """Return the column `qos` of a task table that `parse_tasks` has read, by task name; empty without the column."""
     rows = csv.DictReader(text.splitlines())
     rows.fieldnames = [name.strip() for name in rows.fieldnames or ()]
     return {(row.get("name") or "").strip(): (row.get("qos") or "").strip() for row in rows}
@@ -58,7 +58,7 @@ def arrivals(
 
 
 def job_of(spec: JobSpec, at: Instant, *, key: str, principal: str = "somebody") -> Job:
-    """The job as it is accepted."""
+    """Return the job as it is accepted."""
     return Job(
         id=ids.job_id(team=spec.team, principal=principal, idempotency_key=key),
         spec=spec,

@@ -1,8 +1,8 @@
-"""How a planned cluster came to be: its past as facts, at their times, until the moment at which the scenario begins.
+"""The past of a planned cluster as facts, at their times, until the time at which the scenario begins.
 
-The scheduler itself says `changed` and `queued`, so that what it resolves then (run times, ranks, queues per user) is
-its own doing; nothing else of what it would decide in the past is written down. Nodes are there all along and are
-released at the beginning only, so that nobody is placed before.
+The scheduler itself emits `changed` and `queued`, so that it resolves run times, ranks and queues per user; none of its
+other past decisions are recorded. Nodes exist from the start but are released only at the beginning, so that no job is
+placed before.
 """
 
 import dataclasses
@@ -54,7 +54,7 @@ DAY_S = 86_400.0
 FOR_EVER_S = 1e9
 PRINCIPAL = "scenario"
 AT_ONCE = Behaviour(seed=1, start_s=0.0, run_s=FOR_EVER_S, run_sigma=0.0, node_repair_s=FOR_EVER_S)
-"""Pods start and end when they are told to, and a job that says nothing else runs on."""
+"""Pods start and end at once, and a job without a run time runs forever."""
 
 _SAID_IN_THE_PAST = frozenset(
     {("job", "queued"), ("job", "held"), ("job", "failed"), ("queue", "changed"), ("queue", "change-refused")}
@@ -69,7 +69,7 @@ def engine_at_start(
     limits: Limits | None = None,
     pace: Pace | None = None,
 ) -> Engine:
-    """An engine at NOW that has folded the past; at NOW nodes were released, nothing else. Raises InputError."""
+    """Return an engine at NOW that has folded the past; at NOW only the nodes were released. Raises InputError."""
 
     def started(of: Plan, watch: Watch | None = None) -> Engine:
         return _with_past(of, behaviour=behaviour, watch=watch, limits=limits, pace=pace)
@@ -83,7 +83,7 @@ def engine_at_start(
 def _with_past(
     plan: Plan, *, behaviour: Behaviour, watch: Watch | None, limits: Limits | None, pace: Pace | None
 ) -> Engine:
-    """The nodes are released last, and by a scheduler that remembers nothing of what it could not do before."""
+    """Return the engine with its past. Nodes are released last, by a scheduler without memory of failed placements."""
     moments = [job.submitted_at for job in plan.jobs]
     begin = after(min(moments, default=NOW), -DAY_S)
     scaled = None if plan.scaling is None else plan.scaling.begin()
@@ -123,7 +123,7 @@ _Event = tuple[Instant, int, Callable[[], None]]
 
 
 def _past(engine: Engine, plan: Plan) -> list[_Event]:
-    """What happened before NOW, as things to do at their times: submissions first, then starts, then checkpoints."""
+    """Return the events before NOW in order: submissions first, then starts, then checkpoints."""
     events: list[_Event] = []
     for job in plan.jobs:
         if job.run is None and job.submitted_at >= NOW:
@@ -139,7 +139,7 @@ def _past(engine: Engine, plan: Plan) -> list[_Event]:
 
 
 class _Act:
-    """What happened to one job."""
+    """Past events of one job."""
 
     def __init__(self, engine: Engine, job: PlannedJob, slots: tuple[Slot, ...] = (), run: Run | None = None) -> None:
         self._engine = engine
@@ -195,7 +195,7 @@ def _withhold(engine: Engine, plan: Plan) -> None:
 
 
 def _begin(engine: Engine, plan: Plan) -> None:
-    """What is new at NOW: released and lost nodes, closed queues, reservations, and the jobs that come just now."""
+    """Apply the events at NOW: released and lost nodes, closed queues, reservations, and the submissions of now."""
     for name, node in plan.nodes.items():
         if node.state is NodeState.READY:
             engine.write("scheduler", "node", name, "released", Released())

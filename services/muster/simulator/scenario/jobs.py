@@ -21,7 +21,7 @@ PAST_SLICE_S = 1.0
 CHECKPOINT_EARLIEST = 0.9
 """Simulated checkpoints come a little before or after their interval, never before this part of it."""
 LATE_S = 60.0
-"""A run whose next checkpoint is overdue when the scenario begins writes it so much later."""
+"""Delay of a run whose next checkpoint is overdue when the scenario begins."""
 
 _SPEC = JobSpec(name="defaults", team="defaults", task_groups=(TaskGroup(),))
 
@@ -56,7 +56,7 @@ class PlannedJob:
 def planned_jobs(
     jobs: Sequence[model.Job], *, queues: Mapping[str, model.Queue], now: Instant
 ) -> tuple[PlannedJob, ...]:
-    """In the file's order. Raises InputError."""
+    """Return the jobs in the file's order. Raises InputError."""
     found: dict[str, PlannedJob] = {}
     for index, wanted in enumerate(jobs):
         at = f"jobs[{index}]"
@@ -82,7 +82,7 @@ def planned_jobs(
 
 
 def job_spec(wanted: model.Job, at: str) -> JobSpec:
-    """As a submitter would write it; what it does not say is the product's default. Raises InputError."""
+    """Return the job as a submitter would write it; missing fields are the product's defaults. Raises InputError."""
     said: dict[str, object] = {
         name: value for name in ("total_run_time_s", "min_slice_s") if (value := getattr(wanted, name)) is not None
     }
@@ -176,7 +176,7 @@ def _run(wanted: model.Job, spec: JobSpec, *, slice_s: float, at: str, now: Inst
 
 
 def _nodes(wanted: model.Job, spec: JobSpec, at: str) -> tuple[tuple[str, ...] | None, tuple[int, ...]]:
-    """Where the replicas run, and how many of each group do."""
+    """Return the nodes of the running replicas, and the number of them in each group."""
     everything = tuple(group.replicas for group in spec.task_groups)
     if wanted.node is not None and wanted.nodes is not None:
         raise InputError(f"{at}.node", "say `node` for all replicas or `nodes` for each, not both")
@@ -197,7 +197,7 @@ def _nodes(wanted: model.Job, spec: JobSpec, at: str) -> tuple[tuple[str, ...] |
 
 
 def _slice_s(wanted: model.Job, queues: Mapping[str, model.Queue]) -> float:
-    """The slice that the scheduler will give it: what it says, or its queue's default, within the queue's maximum."""
+    """Return the slice that the scheduler will use: the job's, or its queue's default, within the queue's maximum."""
     above = tuple(inherited(queues, wanted.queue))
     default = next((queue.min_slice_default_s for queue in above if queue.min_slice_default_s is not None), None)
     most = next(
@@ -210,16 +210,16 @@ def _slice_s(wanted: model.Job, queues: Mapping[str, model.Queue]) -> float:
 
 
 def _starving_s(wanted: model.Job, queues: Mapping[str, model.Queue]) -> float:
-    """How long it waits until it starves."""
+    """Return how long the job waits until it starves."""
     said = (queue.starving_after_s for queue in inherited(queues, wanted.queue) if queue.starving_after_s is not None)
     return next(said, DEFAULT.starving_after_s)
 
 
 def _checkpointing(wanted: model.Job) -> Checkpointing | None:
-    """How it writes checkpoints: none of its own doing before the first interval that lies ahead is over.
+    """Return the checkpointing of the job: no checkpoint before the end of the first interval after the start.
 
-    The clock of a scenario stands, so the newest checkpoint is to be as old as the file says: no run may be so late
-    with the next one that it comes at once, and without an interval none comes at all.
+    The clock of a scenario does not move, so the newest checkpoint has the age of the file: a run must not be so late
+    with the next one that it comes at once, and without an interval there is none.
     """
     said = (wanted.restart_s, wanted.checkpoint_interval_s, wanted.checkpoint_s_ago)
     if all(value is None for value in said):
@@ -258,6 +258,6 @@ def _job(name: str, spec: JobSpec, wanted: model.Job, submitted_at: Instant) -> 
 
 
 def _as_name(text: str) -> str:
-    """The name as a specification may hold it: files may call a job `b_low` or `Job 7`."""
+    """Return a valid name for a specification: files may call a job `b_low` or `Job 7`."""
     kept = "".join(letter if letter.isascii() and letter.isalnum() else "-" for letter in text.lower()).strip("-")
     return kept[:63].strip("-") or "job"

@@ -49,7 +49,7 @@ class _Part(BaseModel):
 
 
 class NodeState(StrEnum):
-    """Whether a node takes new jobs. What runs on a lost node is gone; on the others it goes on."""
+    """State of a node in scheduling. Jobs on a lost node have ended; on the others they continue."""
 
     READY = "ready"
     CORDONED = "cordoned"
@@ -81,7 +81,7 @@ class Node(_Part):
 
 
 class Preemption(_Part):
-    """Whom jobs of the queue may preempt; what is left out is as in the queue above."""
+    """Which jobs the queue's jobs may preempt; missing fields are inherited from the queue above."""
 
     within_queue: WithinQueue | None = None
     reclaim: Reclaim | None = None
@@ -119,9 +119,9 @@ class Queue(_Part):
     user_template: UserTemplate | None = None
     closed: Switch = False
     teams: Annotated[tuple[SubmittingTeam, ...], Field(max_length=TEAMS_MAX)] = ()
-    """As `muster queues set` takes them. Nobody submits in a scenario: here they change nothing."""
+    """Same form as in `muster queues set`. A scenario has no submitters, so they have no effect here."""
     priority_max: Annotated[Whole, Field(ge=0, le=PRIORITY_MAX)] | None = None
-    """The same."""
+    """Maximum priority, as in `muster queues set`."""
 
 
 def _level(value: object) -> object:
@@ -163,7 +163,7 @@ JobName = Annotated[str, StringConstraints(min_length=1, max_length=63)]
 
 
 class JobStateWanted(StrEnum):
-    """Where the job stands when the scenario begins."""
+    """State of a job when the scenario begins."""
 
     PENDING = "pending"
     RUNNING = "running"
@@ -173,12 +173,12 @@ class JobStateWanted(StrEnum):
 class Job(_Part):
     """`count` equal jobs: called `name` if it is 1, else `name-0`, `name-1`, ...
 
-    nodes: of a running one, the node of each replica that runs; node: all run there; both left out: wherever there is
-    room. devices: GPUs of each replica, by index; left out: the lowest that are idle.
+    nodes: of a running job, the node of each replica that runs; node: of all; without both: any node with room.
+    devices: GPUs of each replica, by index; default: the lowest idle ones.
 
-    *_s_ago: before the scenario's beginning. started_s_ago: left out, the run is just past its slice. run_s: how long
-    it runs in all if nobody stops it; left out: for ever. restart_s, checkpoint_interval_s, checkpoint_s_ago: any of
-    them says that the job writes checkpoints.
+    *_s_ago: before the scenario's beginning. started_s_ago: default: the run is just past its slice. run_s: total run
+    time; default: forever. restart_s, checkpoint_interval_s, checkpoint_s_ago: each of them means that the job writes
+    checkpoints.
     """
 
     name: JobName
@@ -291,9 +291,9 @@ class ScalingPart(_Part):
 
 
 class ExpectedChoice(_Part):
-    """One choice of the scaler; of it only what is named is compared. choice: attach, add, return or remove.
+    """One choice of the scaler; only named fields are compared. choice: attach, add, return or remove.
 
-    case: 1 to 4. job: for whom. outcome: done, failed, or "" while it is under way.
+    case: 1 to 4. job: the job that it serves. outcome: done, failed, or "" while it is under way.
     """
 
     choice: Annotated[str, Field(pattern="^(attach|add|return|remove|nothing)$")]
@@ -306,7 +306,7 @@ class ExpectedChoice(_Part):
 
 
 class ExpectedGroup(_Part):
-    """How many nodes a group has in the end, and how many GPUs stand on them."""
+    """Final number of a group's nodes, and of the GPUs on them."""
 
     nodes: Whole | None = None
     gpus: Whole | None = None
@@ -321,7 +321,7 @@ class ExpectedScaling(_Part):
 
 
 class ExpectedJob(_Part):
-    """What should be so of a job; what is left out may be as it likes. nodes: in any order."""
+    """Expected state of a job; a missing field is not checked. nodes: in any order."""
 
     state: str | None = None
     nodes: tuple[str, ...] | None = None
@@ -332,7 +332,7 @@ class ExpectedJob(_Part):
 
 
 class ExpectedQueue(_Part):
-    """What should be so of a queue."""
+    """Expected state of a queue."""
 
     held: Human | None = None
     share: Number | None = None
@@ -341,7 +341,7 @@ class ExpectedQueue(_Part):
 
 
 class Expected(_Part):
-    """What should come out; `muster simulate scenario --check` says where it does not."""
+    """Expected results; `muster simulate scenario --check` reports the differences."""
 
     jobs: dict[str, ExpectedJob] = Field(default_factory=dict)
     queues: dict[str, ExpectedQueue] = Field(default_factory=dict)
@@ -361,5 +361,5 @@ class Scenario(_Part):
 
 
 def parse(text: str) -> Scenario:
-    """A scenario from YAML or JSON. Raises InputError that names the field."""
+    """Parse a scenario from YAML or JSON. Raises InputError that names the field."""
     return checked(Scenario, read(text))

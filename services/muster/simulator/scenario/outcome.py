@@ -1,4 +1,4 @@
-"""What became of a scenario, as `muster simulate scenario` prints it, and where that is not as expected."""
+"""Outcome of a scenario, as `muster simulate scenario` prints it, and its differences from the expectation."""
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
@@ -45,7 +45,7 @@ class JobOutcome:
     expected_start_s: float | None = None
 
     def to_json(self) -> dict[str, JsonValue]:
-        """expected_start_s only if something is known."""
+        """Return the fields; expected_start_s only if it is known."""
         known = {} if self.expected_start_s is None else {"expected_start_s": round(self.expected_start_s, 3)}
         return {
             "state": self.state,
@@ -70,7 +70,7 @@ class QueueOutcome:
     running: int
 
     def to_json(self) -> dict[str, JsonValue]:
-        """As it is."""
+        """Return the fields."""
         return {
             "held": dict(self.held),
             "quota": dict(self.quota),
@@ -91,7 +91,7 @@ class ScenarioOutcome:
     scaling: ScalingOutcome | None = None
 
     def to_json(self) -> dict[str, JsonValue]:
-        """The stable shape; `scaling` only if something scales."""
+        """Return the stable JSON form; `scaling` only if something scales."""
         scaling = {} if self.scaling is None else {"scaling": self.scaling.to_json()}
         return {
             "jobs": {name: job.to_json() for name, job in self.jobs.items()},
@@ -104,18 +104,18 @@ class ScenarioOutcome:
 
 @dataclass(slots=True)
 class Ways:
-    """For whom jobs made way, by the facts that say so; watches an engine."""
+    """The job that each job was preempted for, by the facts; watches an engine."""
 
     made: dict[str, str] = field(default_factory=dict)
 
     def watch(self, fact: Fact) -> None:
-        """One fact further."""
+        """Fold one fact."""
         if isinstance(fact.payload, JobStopRequested | JobResizeRequested) and fact.payload.made_way_for:
             self.made[fact.subject_id] = fact.payload.made_way_for
 
 
 def outcome_of(engine: Engine, names: dict[str, str], ways: Ways, *, stable: bool, rounds: int) -> ScenarioOutcome:
-    """The engine's present. names: of the jobs, by id."""
+    """Return the engine's present state. names: of the jobs, by id."""
     records = engine.scheduler.state.jobs.records
     jobs = {
         name: _job_outcome(engine, records[job_id], names, ways) for job_id, name in names.items() if job_id in records
@@ -168,7 +168,7 @@ START_ROUNDING_S = 1.0
 
 
 def differences(expected: Expected, outcome: ScenarioOutcome) -> tuple[str, ...]:
-    """One sentence for each field that is not as expected; only what the scenario names is compared."""
+    """Return one sentence for each difference from the expectation; only named fields are compared."""
     found = [] if outcome.stable else ["stable: expected true, found false"]
     for name, job in expected.jobs.items():
         found += _all_differences(f"jobs.{name}", _job_pairs(job, outcome.jobs.get(name)))

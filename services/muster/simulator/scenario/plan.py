@@ -191,7 +191,7 @@ def _anywhere(fleet: Fleet, job: PlannedJob) -> tuple[Slot, ...]:
 
 
 NOW = START
-"""The moment at which a scenario begins."""
+"""The time at which a scenario begins."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -49,7 +49,7 @@ def memory_mib(gib: float, at: str) -> int:
 
 
 def names_of(name: str, count: int) -> tuple[str, ...]:
-    """The names of `count` equal things: the name itself if there is one, else numbered from 0."""
+    """Return the names of `count` equal things: the name itself for one, else numbered from 0."""
     return (name,) if count == 1 else tuple(f"{name}-{index}" for index in range(count))
 
 
@@ -57,7 +57,7 @@ _OWN_UNITS = frozenset({"quota", "borrowing_limit", "lending_limit", "user_templ
 
 
 def queue_specs(queues: Sequence[model.Queue]) -> tuple[tuple[str, QueueSpec], ...]:
-    """(where it stands, the queue), parents first. Raises InputError."""
+    """Return (path in the file, queue), parents first. Raises InputError."""
     placed = {queue.name: (f"queues[{index}]", queue) for index, queue in enumerate(queues)}
     if len(placed) < len(queues):
         names = [queue.name for queue in queues]
@@ -67,7 +67,7 @@ def queue_specs(queues: Sequence[model.Queue]) -> tuple[tuple[str, QueueSpec], .
 
 
 def queue_spec(queue: model.Queue, at: str) -> QueueSpec:
-    """The queue as the wire has it. at: where it stands, for errors. Raises InputError."""
+    """Return the queue as the wire has it. at: its place in the file, for errors. Raises InputError."""
     template = queue.user_template
     plain = {name: getattr(queue, name) for name in model.Queue.model_fields if name not in _OWN_UNITS}
     return QueueSpec(
@@ -81,7 +81,7 @@ def queue_spec(queue: model.Queue, at: str) -> QueueSpec:
 
 
 def inherited(queues: Mapping[str, model.Queue], queue: str) -> Iterable[model.Queue]:
-    """The queue and those above it, as far as they are there."""
+    """Yield the queue and the queues above it, as far as they exist."""
     seen: set[str] = set()
     name: str | None = queue
     while name is not None and name in queues and name not in seen:
@@ -132,7 +132,7 @@ class PlannedNode:
 
 
 def planned_nodes(nodes: Sequence[model.Node]) -> dict[str, PlannedNode]:
-    """By name, in their order. Raises InputError."""
+    """Return the nodes by name, in order. Raises InputError."""
     order = {level: rank for rank, level in enumerate(LEVELS)}
     for node in nodes:
         for level in node.labels:

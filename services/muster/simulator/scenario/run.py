@@ -29,9 +29,9 @@ _Places = dict[str, tuple[Phase, int, int]]
 
 
 def simulate(scenario: Scenario, *, after_s: float = 0.0, rounds_max: int = ROUNDS_MAX) -> ScenarioOutcome:
-    """What the scheduler makes of it, and the scaler. after_s: then let so many seconds pass, jobs running on.
+    """Run the scenario, and return the decisions. after_s: advance the time by this afterwards; jobs continue to run.
 
-    Raises InputError where the scenario cannot be, NeverSettlesError if decisions never end.
+    Raises InputError for an impossible scenario, NeverSettlesError if decisions never end.
     """
     plan = plan_of(scenario)
     refuse_unknown(scenario.expect, plan)
@@ -82,7 +82,7 @@ def settle(engine: Engine, *, rounds_max: int = ROUNDS_MAX) -> tuple[bool, int]:
 
 
 def _stays(engine: Engine) -> bool:
-    """Whether asking again changes where jobs stand."""
+    """Return whether another decision leaves the states of the jobs unchanged."""
     before = _places(engine)
     for _ in range(ROUNDS_AFTER):
         engine.step(ask_all=True)

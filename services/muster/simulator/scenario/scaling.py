@@ -104,7 +104,7 @@ class ChoiceOutcome:
     outcome: str = ""
 
     def to_json(self) -> dict[str, JsonValue]:
-        """As it is."""
+        """Return the fields."""
         return {
             "choice": self.choice,
             "case": self.case,
@@ -126,7 +126,7 @@ class ScalingOutcome:
     pool: Mapping[str, int]
 
     def to_json(self) -> dict[str, JsonValue]:
-        """{choices, groups: {name: {nodes, gpus}}, pool}."""
+        """Return {choices, groups: {name: {nodes, gpus}}, pool}."""
         return {
             "choices": [choice.to_json() for choice in self.choices],
             "groups": {name: {"nodes": nodes, "gpus": gpus} for name, (nodes, gpus) in self.groups.items()},
@@ -136,12 +136,12 @@ class ScalingOutcome:
 
 @dataclass(slots=True)
 class Choices:
-    """What the scaler chose; watches an engine. made: by the choice's name in the log."""
+    """Choices of the scaler; watches an engine. made: by the choice's name in the log."""
 
     made: dict[str, ChoiceOutcome] = field(default_factory=dict)
 
     def watch(self, fact: Fact) -> None:
-        """One fact further."""
+        """Fold one fact."""
         if fact.kind != "scale":
             return
         match fact.payload:
@@ -158,7 +158,7 @@ class Choices:
                 self.made[fact.subject_id] = replace(self.made[fact.subject_id], outcome=outcome)
 
     def outcome(self, engine: Engine, scaled: Scaled, *, names: Mapping[str, str]) -> ScalingOutcome:
-        """How it stands in the end. names: of jobs by id."""
+        """Return the final state. names: of jobs by id."""
         described = [node.description for node in engine.agent.nodes.values()]
         groups = {}
         for name in scaled.groups.by_name:
@@ -171,7 +171,7 @@ class Choices:
 
 
 def scaling_differences(expected: ExpectedScaling, outcome: ScalingOutcome) -> Iterator[str]:
-    """One sentence for each field that is not as expected."""
+    """Yield one sentence for each field that differs from the expectation."""
     if expected.choices is not None:
         found = [choice.choice for choice in outcome.choices]
         wanted = [choice.choice for choice in expected.choices]

@@ -1,4 +1,4 @@
-"""Answers to questions on the use of GPUs, from what was measured in this term and from what the log says. Pure."""
+"""Answers to queries on the use of GPUs, from the measurements of this term and from the log. Pure."""
 
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -33,7 +33,7 @@ from muster.telemetry.core.sums import J_PER_KWH, S_PER_HOUR, share_pct
 
 @dataclass(frozen=True, slots=True)
 class Held:
-    """One GPU of one job, and what it did last. idle_s: it has done nothing for so long; is_idle: that is too long."""
+    """One GPU of one job, and its last activity. idle_s: how long it has been idle; is_idle: longer than the limit."""
 
     job_id: str
     name: str
@@ -47,7 +47,7 @@ class Held:
 
 
 def held_now(core: TelemetryCore, now: Instant, *, team: str = "") -> Iterator[Held]:
-    """Every GPU that a live job holds and that was read lately. team: only of this one. Work grows with them."""
+    """Yield every GPU that a live job holds and that was read recently. team: only of this team. Cost: linear."""
     gap_s_max, idle_after_s = core.config.gap_s_max, core.config.idle_after_s
     for job_id, meter in core.meters.jobs.items():
         known = core.holdings.jobs.get(job_id)
@@ -84,7 +84,7 @@ APART_PCT = 40.0
 
 
 def advise(use: Use, devices: Sequence[DeviceUse]) -> tuple[str, ...]:
-    """What its owner could do; one line that all is well, if it is; nothing of a job that was hardly measured."""
+    """Return advice to the owner; a single line if there is no problem; nothing for a job with few measurements."""
     if use.measured_s < MEASURED_S_MIN:
         return ()
     found = tuple(_lines(use, devices))
@@ -119,7 +119,7 @@ def _lines(use: Use, devices: Sequence[DeviceUse]) -> Iterator[str]:
 
 
 def _apart(devices: Sequence[DeviceUse]) -> Iterator[str]:
-    """Whether some of the GPUs do much less than others."""
+    """Yield a line if some of the GPUs are much less active than others."""
     shares = [(share_pct(one.use.busy_s, one.use.measured_s) or 0.0, one) for one in devices if one.use.measured_s]
     if len(shares) < 2:
         return
@@ -129,7 +129,7 @@ def _apart(devices: Sequence[DeviceUse]) -> Iterator[str]:
 
 
 def answer_energy(core: Core, ask: Wire, now: Instant) -> Energy:
-    """To `energy`: what was reported, and what live jobs used since then."""
+    """Answer `energy`: the reported use, and the use of live jobs since then."""
     assert isinstance(core, TelemetryCore)
     assert isinstance(ask, AskEnergy)
     first = day_of(now) - ask.days + 1
@@ -167,7 +167,7 @@ NODES_TOLD_MAX = 20
 
 
 def answer_job_use(core: Core, ask: Wire, now: Instant) -> JobUse:  # noqa: ARG001 - the same shape for every answer
-    """To `job-use`: what is measured just now, else what was reported last."""
+    """Answer `job-use`: the current measurement, else the last report."""
     assert isinstance(core, TelemetryCore)
     assert isinstance(ask, AskJobUse)
     meter, last = core.meters.jobs.get(ask.job_id), core.state.reports.get(ask.job_id)
@@ -277,7 +277,7 @@ _ORDERS: dict[TopOrder, Callable[[TopRow], float]] = {
 
 
 def answer_top(core: Core, ask: Wire, now: Instant) -> Top:
-    """To `top`: as every node was read last."""
+    """Answer `top`: the last reading of every node."""
     assert isinstance(core, TelemetryCore)
     assert isinstance(ask, AskTop)
     key = _KEYS[ask.by]
@@ -317,7 +317,7 @@ def _exporters(core: TelemetryCore) -> Iterable[ExporterCount]:
 
 
 def answer_idle(core: Core, ask: Wire, now: Instant) -> Idle:
-    """To `idle`: held GPUs that have done nothing for too long."""
+    """Answer `idle`: held GPUs that have been idle for too long."""
     assert isinstance(core, TelemetryCore)
     assert isinstance(ask, AskIdle)
     held_of: dict[str, set[str]] = {}

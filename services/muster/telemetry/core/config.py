@@ -1,4 +1,4 @@
-"""What the telemetry service is to measure by, as its core takes it."""
+"""Measuring parameters of the telemetry core."""
 
 from dataclasses import dataclass
 
@@ -14,5 +14,5 @@ class TelemetryConfig:
 
     @property
     def gap_s_max(self) -> float:
-        """A reading stands for at most so long before it: what was not read is not measured."""
+        """Return the maximum time before a reading that it counts for; a longer gap is not measured."""
         return 2.5 * self.interval_s

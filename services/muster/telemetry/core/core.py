@@ -1,4 +1,4 @@
-"""The telemetry service's core: folds who holds what and what was reported, and decides which reports are due."""
+"""The telemetry service's core: folds holders and reports, and decides which reports are due."""
 
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping
@@ -22,21 +22,21 @@ USAGE = "usage"
 DAYS_KEPT = 35
 S_PER_DAY = 86_400
 OTHERS = ("other", "other")
-"""Whom those count for who come when a day has all the accounts that it may have."""
+"""Account for further accounts of a day that has the maximum number of accounts."""
 Whose = tuple[str, str]
 """(team, queue)."""
 
 
 @dataclass(slots=True)
 class Account:
-    """What one team's jobs used in one queue. Fields: see `Use`."""
+    """Use of one team's jobs in one queue. Fields: see `Use`."""
 
     energy_j: float = 0.0
     measured_s: float = 0.0
     idle_s: float = 0.0
 
     def add(self, more: "Account") -> None:
-        """Both together."""
+        """Add the amounts of another account."""
         self.energy_j += more.energy_j
         self.measured_s += more.measured_s
         self.idle_s += more.idle_s
@@ -51,7 +51,7 @@ def day_of(at: Instant) -> int:
 
 
 def added(now: Use, before: Use | None) -> Account:
-    """What came between two reports of one job."""
+    """Return the difference of two reports of one job."""
     known = before or Use()
     return Account(
         max(0.0, now.energy_j - known.energy_j),
@@ -61,13 +61,13 @@ def added(now: Use, before: Use | None) -> Account:
 
 
 class Accounts:
-    """Of the last `DAYS_KEPT` days. What a report adds counts on the day on which it was reported."""
+    """Accounts of the last `DAYS_KEPT` days. The amounts of a report count on the day on which it was reported."""
 
     def __init__(self) -> None:
         self._days: dict[int, Day] = {}
 
     def report(self, at: Instant, reported: JobUseReported, before: Use | None) -> None:
-        """A job's report. before: what was reported of it last."""
+        """Add a job's report. before: the last report of it."""
         day = self._days.setdefault(day_of(at), {})
         whose = (reported.team, reported.queue)
         if whose not in day and len(day) >= ACCOUNTS_A_DAY_MAX - 1:
@@ -77,13 +77,13 @@ class Accounts:
             del self._days[min(self._days)]
 
     def restore(self, state: DayUseState) -> None:
-        """A day from a checkpoint."""
+        """Restore a day from a checkpoint."""
         self._days[state.day] = {
             (one.team, one.queue): Account(one.energy_j, one.measured_s, one.idle_s) for one in state.teams
         }
 
     def since(self, day: int) -> Mapping[Whose, Account]:
-        """What was used from that day on."""
+        """Return the use since the start of that day."""
         found: defaultdict[Whose, Account] = defaultdict(Account)
         for number, accounts in self._days.items():
             if number >= day:
@@ -124,7 +124,7 @@ class State:
 
     def __init__(self) -> None:
         self.reports: dict[str, LastReport] = {}
-        """The last of each job."""
+        """Last report of each job."""
         self.over: dict[str, None] = {}
         """Jobs that ended, in the order of their ends."""
         self.unfinished: dict[str, None] = {}
@@ -134,14 +134,14 @@ class State:
         self.anomalies: Counter[str] = Counter()
 
     def end(self, job_id: str, at: Instant) -> None:
-        """The job is over."""
+        """Record the end of the job."""
         last = self.reports.get(job_id)
         if last is not None:
             last.ended_at = at
             self._settle(job_id, last)
 
     def begin(self, job_id: str) -> None:
-        """The job comes, perhaps again: it had been given back, and what it did here before counts on."""
+        """Record a job, which may return after it was handed back; its earlier use here counts on."""
         last = self.reports.get(job_id)
         if last is not None and last.ended_at:
             last.ended_at = NEVER
@@ -192,7 +192,7 @@ class State:
 
 _HOLDING_KINDS = frozenset({JOB, "node"})
 DRAFTS_MAX = 500
-"""Of one decision; what is left comes with the next."""
+"""Maximum number of drafts of one decision; the rest follows with the next."""
 
 
 class TelemetryCore:
@@ -213,13 +213,13 @@ class TelemetryCore:
         self.fleet = ExporterStates()
 
     def apply(self, fact: Fact) -> None:
-        """See `Core`; what fits no state is counted in the anomalies of its parts."""
+        """Fold a fact. A fact that does not fit the state is counted in the anomalies of its parts."""
         if fact.kind in _HOLDING_KINDS:
             self.holdings.apply(fact)
         self._FOLDS.apply(self, fact)
 
     def decide(self, now: Instant) -> list[Draft]:
-        """See `Core`: reports that are due, and the final ones of jobs that ended while nothing was measured."""
+        """Return reports that are due, and the final reports of jobs that ended while nothing was measured."""
         drafts: list[Draft] = []
         for job_id, report in self.meters.due(now):
             drafts.append(self._draft(job_id, report))
@@ -235,15 +235,15 @@ class TelemetryCore:
         return drafts
 
     def next_wakeup(self) -> Instant | None:
-        """See `Core`."""
+        """Return when the next report is due."""
         return self.meters.next_due()
 
     def snapshot(self) -> Iterator[Draft]:
-        """See `Core`."""
+        """Yield the state facts of a checkpoint."""
         return self.state.snapshot()
 
     def observe(self, observation: Reading, now: Instant) -> bool:  # noqa: ARG002 - a reading says when it was
-        """See `ObservingCore`: a node was read, or could not be. Reports have their own times, so nothing is due by it.
+        """Measure a reading of a node, or record that it failed. Return False: reports have their own times.
 
         Readings of nodes that are not part of the cluster are left out.
         """

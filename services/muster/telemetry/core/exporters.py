@@ -1,4 +1,4 @@
-"""What one term knows of nodes' exporters: how each was read last, whether its page changes, when to ask again."""
+"""State of nodes' exporters in one term: the last reading, whether the page changes, when to ask again."""
 
 from collections.abc import Container, Iterator
 from dataclasses import dataclass
@@ -12,9 +12,9 @@ from muster.telemetry.core.pages import Page
 
 @dataclass(frozen=True, slots=True)
 class NodeExporter:
-    """One node. expected: devices by the log; seen: on the page. missing: how many of these are not there.
+    """One node. expected: devices by the log; seen: on the page. missing: number of expected devices not on the page.
 
-    was_there: somebody answered in this term; one where nobody did counts as down, and is asked seldom.
+    was_there: the exporter answered in this term; otherwise it counts as down, and is asked seldom.
     """
 
     at: Instant
@@ -33,13 +33,13 @@ class NodeExporter:
 
 
 class ExporterStates:
-    """Of all nodes that were read in this term. nodes: for reading."""
+    """Exporters of all nodes that were read in this term. nodes: read-only."""
 
     def __init__(self) -> None:
         self.nodes: dict[str, NodeExporter] = {}
 
     def see(self, sample: NodeSample) -> None:
-        """A node was read, or could not be."""
+        """Record a reading of a node, or its failure."""
         before = self.nodes.get(sample.node)
         self.nodes[sample.node] = NodeExporter(
             Instant(sample.at),
@@ -53,15 +53,15 @@ class ExporterStates:
         )
 
     def forget(self, node: str) -> None:
-        """The node is gone."""
+        """Remove the node."""
         self.nodes.pop(node, None)
 
     def reset(self) -> None:
-        """A new term."""
+        """Start a new term."""
         self.nodes.clear()
 
     def in_state(self, state: ExporterState) -> Iterator[str]:
-        """Nodes whose exporter is in this state."""
+        """Return the nodes whose exporter is in this state."""
         return (name for name, look in self.nodes.items() if look.state is state)
 
 
@@ -75,14 +75,14 @@ class _LastChange:
 
 
 class Freshness:
-    """By node, since when its page says the same. stale_s: so long it may."""
+    """Time of the last change of each node's page. stale_s: maximum time without a change."""
 
     def __init__(self, stale_s: float) -> None:
         self._stale_s = stale_s
         self._seen: dict[str, _LastChange] = {}
 
     def is_stale(self, node: str, page: Page, at: Instant) -> bool:
-        """True if the page says the same for too long. A page that shows neither energy nor power never is."""
+        """Return whether the page has not changed for too long; never for a page without energy and power."""
         values = _print(page)
         known = self._seen.get(node)
         if not values or known is None or known.values != values:
@@ -91,7 +91,7 @@ class Freshness:
         return seconds_between(known.since, at) >= self._stale_s
 
     def forget(self, node: str) -> None:
-        """The node's page could not be had."""
+        """Record that the node's page could not be read."""
         self._seen.pop(node, None)
 
     def keep(self, nodes: Container[str]) -> None:
@@ -101,18 +101,18 @@ class Freshness:
 
 
 def _print(page: Page) -> Print:
-    """What never stands still on a GPU that is read: an idle one draws power too, and not always the same."""
+    """Return the values that always change on a working GPU: the power of an idle one varies too."""
     told = (value for gpu in page.gpus for value in (gpu.shown.energy_mj, gpu.shown.power_w))
     return tuple(float(value) for value in told if value is not None)
 
 
 ROUNDS_MAX = 16
-"""A node where nobody ever answered is asked at least once in so many rounds."""
+"""A node that never answered is asked at least once in this number of rounds."""
 
 
 @dataclass(slots=True)
 class _Attempts:
-    """misses: how often nobody was there, until somebody answers. next_round: not asked before it."""
+    """misses: attempts without an answer, until the first answer. next_round: first round to ask it again."""
 
     description: NodeJoined | None
     answers: bool = False
@@ -121,18 +121,18 @@ class _Attempts:
 
 
 class ScrapeBackoff:
-    """Of one term. A node that joins anew, perhaps with another address, starts anew."""
+    """Backoff of one term. A node that joins again, perhaps with another address, starts over."""
 
     def __init__(self) -> None:
         self._nodes: dict[str, _Attempts] = {}
 
     def is_due(self, name: str, description: NodeJoined | None, number: int) -> bool:
-        """Whether the node is asked in the round of this number. description: the one that the log has just now."""
+        """Return whether the node is asked in the round of this number. description: the current one in the log."""
         node = self._nodes.get(name)
         return node is None or node.description is not description or node.answers or number >= node.next_round
 
     def record_attempt(self, name: str, description: NodeJoined | None, number: int, *, somebody: bool) -> None:
-        """It was asked in that round. somebody: whether anybody took the connection, whatever they said."""
+        """Record an attempt of that round. `somebody`: whether a server took the connection."""
         node = self._nodes.get(name)
         if node is None or node.description is not description:
             node = self._nodes[name] = _Attempts(description)

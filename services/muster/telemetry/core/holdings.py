@@ -1,4 +1,4 @@
-"""What the log says of nodes and jobs, as far as readings need it: what is there, and whose devices are in use."""
+"""The nodes and jobs of the log that readings need: existing devices, and the jobs that hold them."""
 
 from collections import Counter
 from collections.abc import Mapping
@@ -19,7 +19,7 @@ OVER = (*(phase.value for phase in Phase if phase.is_terminal), "returned")
 
 @dataclass(slots=True)
 class KnownJob:
-    """A job that is not over."""
+    """A job that has not ended."""
 
     job: Job
     queue: str = ""
@@ -56,18 +56,18 @@ class Holdings:
         self.anomalies: Counter[str] = Counter()
 
     def apply(self, fact: Fact) -> None:
-        """One fact further; what says nothing of nodes or holdings is passed over."""
+        """Fold one fact; facts without nodes or holdings are ignored."""
         self.nodes.apply(fact)
         self.holds.apply(fact)
         self._FOLDS.apply(self, fact)
 
     def holders(self, node: str) -> dict[str, dict[str, int]]:
-        """By uuid of the node's devices: milli-GPUs that each job's pods have. Work grows with the node's jobs."""
+        """Return milli-GPUs of each job's pods by uuid of the node's devices. Cost: linear in the node's jobs."""
         description = self.nodes.description(node)
         return self.holds.devices_in_use(node, description.present if description is not None else {})
 
     def placed_at(self, job_id: str) -> Instant:
-        """When the job got what it holds; NEVER while it holds nothing."""
+        """Return when the job got its devices; NEVER while it holds nothing."""
         hold = self.holds.jobs.get(job_id)
         return NEVER if hold is None else hold.placed_at
 

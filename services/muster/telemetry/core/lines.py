@@ -1,4 +1,4 @@
-"""The lines of an exporter's page, read as prometheus-client reads them, in a small part of its time."""
+"""Parser of an exporter's lines, equivalent to prometheus-client's and much faster."""
 
 from collections.abc import Callable, Container, Iterator
 from typing import TypeVar
@@ -14,7 +14,7 @@ Entity = TypeVar("Entity")
 
 
 class PageError(ValueError):
-    """The page is no page of metrics. The message names the line."""
+    """The page is not a page of metrics. The message names the line."""
 
 
 def samples(
@@ -50,7 +50,7 @@ def samples(
 
 
 def says_nothing(line: str, wanted: Container[str]) -> bool:
-    """A comment, a blank line, or a sample that nobody wants; False for one that has to be looked at."""
+    """Return whether the line is a comment, blank, or a sample that is not needed; False for a line to parse."""
     if not line or line[0] == "#":
         return True
     name, brace, _ = line.partition("{")
@@ -58,9 +58,9 @@ def says_nothing(line: str, wanted: Container[str]) -> bool:
 
 
 def plain_labels(text: str, terms: dict[str, tuple[str, str]]) -> dict[str, str] | None:
-    """The labels of a text without escapes, in which a quote ends a value and nothing else; None for any other.
+    """Return the labels of a text without escapes, in which quotes only delimit values; None for any other text.
 
-    terms: of the page, as far as they were taken apart.
+    terms: cache of the page's parsed labels.
     """
     if "\\" in text or text[-1:] != '"':
         return None
@@ -87,7 +87,7 @@ def _term(part: str) -> tuple[str, str] | None:
 
 
 def _number(digits: str) -> Number | None:
-    """The number as the library reads it; None for one that it has to look at."""
+    """Return the number as the library reads it; None for one that the library must read."""
     if digits.isdecimal():
         return int(digits) if digits.isascii() and len(digits) <= DIGITS_MAX else None
     if "." not in digits or "_" in digits:
@@ -101,7 +101,7 @@ def _number(digits: str) -> Number | None:
 def _whole(
     line: str, place: int, wanted: Container[str], entity: Callable[[dict[str, str]], Entity]
 ) -> Iterator[tuple[str, Entity, Number]]:
-    """A line that the library reads: comments and blank lines hold no sample."""
+    """Yield the sample of a line that the library reads; none for comments and blank lines."""
     stripped = line.strip()
     if not stripped or stripped.startswith("#"):
         return

@@ -17,20 +17,20 @@ WHOLE_GPU_MILLI = 1000
 MJ_PER_J = 1000.0
 _AT_ONCE = Instant(0)
 Holders = Mapping[str, Mapping[str, int]]
-"""By uuid, the milli-GPUs that each job has of a device."""
+"""Milli-GPUs of each job, by uuid of the device."""
 
 
 @dataclass(frozen=True, slots=True)
 class Reading:
-    """A node's page, as it was read."""
+    """A reading of a node's page."""
 
     sample: NodeSample
     holders: Holders = field(default_factory=dict)
-    """Of its devices, at that moment."""
+    """Holders of the node's devices at that time."""
 
 
 class DeviceActivity(NamedTuple):
-    """What a GPU did by one reading: what is asked for later of a `DeviceSample`, in a thirtieth of its memory."""
+    """Activity of a GPU in one reading: the parts of a `DeviceSample` that are used later, in 1/30 of its memory."""
 
     utilisation_pct: float
     sm_active_pct: float | None
@@ -62,7 +62,7 @@ class DeviceMeter:
     newest: DeviceActivity | None = None
 
     def report(self) -> DeviceUse:
-        """For the wire."""
+        """Return the use in the form of the wire."""
         return DeviceUse(node=self.node, index=self.index, uuid=self.uuid, use=self.sums.use())
 
 
@@ -94,13 +94,13 @@ class JobMeter:
         return "" if self.job is None else self.job.job.trace
 
     def total(self) -> Sums:
-        """Of everything that it used."""
+        """Return the sums over all its devices."""
         total = together(device.sums for device in self.devices.values())
         total.add(self.before)
         return total
 
     def least_busy(self, most: int) -> tuple[DeviceUse, ...]:
-        """The devices that did least, so many of them."""
+        """Return the least active devices, at most `most`."""
         read = (device for device in self.devices.values() if device.sums.measured_s)
         chosen = heapq.nsmallest(
             most, read, key=lambda one: (one.sums.busy_s / one.sums.measured_s, one.node, one.index)
@@ -109,11 +109,11 @@ class JobMeter:
 
 
 class JobMeters:
-    """Of all live jobs of a cluster. last_report: of a job, from which its sums go on; known: the job.
+    """Meters of all live jobs of a cluster. last_report: of a job, where its sums continue; known: looks up the job.
 
-    placed_at: when it got what it holds. jobs: for reading.
+    placed_at: when the job got its devices. jobs: read-only.
 
-    Reports are due `report_s` after the last one, and once the job is over.
+    Reports are due `report_s` after the last one, and once the job has ended.
     """
 
     def __init__(
@@ -131,13 +131,13 @@ class JobMeters:
         self._next: list[tuple[Instant, str]] = []
 
     def reset(self) -> None:
-        """Another leads, or this one anew: what was measured and not reported is lost."""
+        """Discard what was measured and not reported, at a change of the leader."""
         self.jobs.clear()
         self._due.clear()
         self._next.clear()
 
     def measure(self, reading: Reading) -> None:
-        """One reading of a node. A stale page measures nothing."""
+        """Add one reading of a node. A stale page measures nothing."""
         sample, holders = reading.sample, reading.holders
         if sample.exporter is not ExporterState.OK:
             return
@@ -154,7 +154,7 @@ class JobMeters:
                 job.until = at
 
     def due(self, now: Instant) -> Iterator[tuple[str, JobUseReported]]:
-        """What is to be said of jobs and is not yet acknowledged."""
+        """Yield the reports that are due and not yet acknowledged."""
         while self._next and self._next[0][0] <= now:
             self._due[heapq.heappop(self._next)[1]] = None
         for job_id in tuple(self._due):
@@ -165,7 +165,7 @@ class JobMeters:
                 yield job_id, self.report(job)
 
     def report(self, job: JobMeter) -> JobUseReported:
-        """What is said of it, as of the newest reading."""
+        """Return the report of the job as of the newest reading."""
         return JobUseReported(
             use=job.total().use(),
             since=job.since,
@@ -177,7 +177,7 @@ class JobMeters:
         )
 
     def acknowledge(self, job_id: str, report: JobUseReported, at: Instant) -> None:
-        """It was said at that moment."""
+        """Record that the report was stored at that time."""
         job = self.jobs.get(job_id)
         if job is None:
             return
@@ -189,13 +189,13 @@ class JobMeters:
             heapq.heappush(self._next, (after(at, self._config.report_s), job_id))
 
     def begin(self, job_id: str) -> None:
-        """The job comes again before its last word was said: what was measured goes on."""
+        """Continue a job that returns before its last report: its measurements are kept."""
         job = self.jobs.get(job_id)
         if job is not None:
             job.is_over = False
 
     def ended(self, job_id: str) -> None:
-        """The job is over: what was measured is its last word."""
+        """Record the end of the job: its measurements become its last report."""
         job = self.jobs.get(job_id)
         if job is not None:
             job.is_over = True
@@ -256,7 +256,7 @@ def _whose(known: KnownJob | None) -> dict[str, str]:
 
 
 def does_nothing(device: DeviceSample, below_pct: float) -> bool:
-    """Nothing ran, as far as is shown; of a GPU that shows no utilisation nobody knows."""
+    """Return whether no activity is shown; False for a GPU whose utilization is unknown."""
     if "utilisation_pct" in device.lacking or device.utilisation_pct > below_pct:
         return False
     return device.sm_active_pct is None or device.sm_active_pct <= below_pct

@@ -12,13 +12,13 @@ from types import MappingProxyType
 
 Number = int | float
 DIGITS_MAX = 19
-"""Of a whole number: those with more are none of 64 bits."""
+"""Maximum digits of a whole number: more do not fit 64 bits."""
 PCT_DIGITS = 4
-"""The exporter prints shares with six digits behind the point."""
+"""Digits of a percentage: the exporter prints shares with six digits behind the point."""
 
 
 class Field(StrEnum):
-    """What is measured, in Muster's units: per cent, MiB, W, degrees Celsius, mJ, bytes per second."""
+    """A measured quantity, in Muster's units: percent, MiB, W, degrees Celsius, mJ, bytes per second."""
 
     UTILISATION_PCT = "utilisation_pct"
     ENGINE_PCT = "engine_pct"
@@ -88,14 +88,14 @@ def _of_megabytes(value: Number) -> Number:
 
 @dataclass(frozen=True, slots=True)
 class Meaning:
-    """What a series measures, and how its value becomes Muster's unit."""
+    """The field of a series, and the conversion of its values to Muster's unit."""
 
     field: Field
     convert: Callable[[Number], Number] = _same
 
     @property
     def is_converted(self) -> bool:
-        """False if the value stands as it is printed."""
+        """Return whether the value is converted; False if it is kept as printed."""
         return self.convert is not _same
 
 
@@ -180,7 +180,7 @@ def _add_errors(add: Callable[..., None]) -> None:
 
 
 MEANINGS: Mapping[str, Meaning] = MappingProxyType(_table())
-"""By the name of a series. What stands here under no name is not read."""
+"""Meanings by the name of a series; other series are not read."""
 
 UUID = ("UUID", "uuid", "gpu_uuid")
 INDEX = ("gpu",)
@@ -200,15 +200,15 @@ EVENT_NAME = ("clock_event",)
 """Labels, the surest first. A page that came through Prometheus has the exporter's own pod under `pod`."""
 
 RECOVERY_ACTIONS = ("", "reset", "reboot", "drain-p2p", "drain-and-reset")
-"""By the number that DCGM gives (NVML_GPU_RECOVERY_ACTION_*)."""
+"""Names by DCGM's number (NVML_GPU_RECOVERY_ACTION_*)."""
 
 
 WORD_CHARS_MAX = 200
-"""Of what a label says: a fact's words hold it, with something in front of it. What is longer is cut."""
+"""Maximum length of a label's value; longer ones are cut, since a fact's text holds it with a prefix."""
 
 
 def label_of(labels: Mapping[str, str], names: tuple[str, ...]) -> str:
-    """The value of the first of these labels that says something, "" if none does. At most WORD_CHARS_MAX."""
+    """Return the value of the first of these labels that is not empty, else "". At most WORD_CHARS_MAX characters."""
     for name in names:
         value = labels.get(name)
         if value:
@@ -217,7 +217,7 @@ def label_of(labels: Mapping[str, str], names: tuple[str, ...]) -> str:
 
 
 def number_of(labels: Mapping[str, str], names: tuple[str, ...]) -> int | None:
-    """The whole number that such a label says; None for none, and for one that nothing is numbered by."""
+    """Return the whole number in such a label; None without one, or if the number cannot be an index."""
     text = label_of(labels, names)
     return int(text) if text.isdecimal() and text.isascii() and len(text) <= DIGITS_MAX else None
 
@@ -230,7 +230,7 @@ _BLANKS_FP64 = frozenset(_BLANK_FP64 + step for step in range(4))
 
 
 LEAST = -1e9
-"""Nothing that is measured is less: whatever says so is broken."""
+"""Lower limit of all measured values; a lower value is broken."""
 
 
 def is_blank(value: Number) -> bool:

@@ -1,4 +1,4 @@
-"""What an exporter's page says of each GPU of its node, in Muster's terms and units."""
+"""Parser of an exporter's page into the readings of each GPU of its node, in Muster's terms and units."""
 
 import re
 from collections.abc import Iterable, Mapping
@@ -30,7 +30,7 @@ from muster.telemetry.core.names import (
 )
 
 WHOLE = ""
-"""The instance of a GPU that is not cut into instances (MIG)."""
+"""Instance name of a GPU without instances (MIG)."""
 
 
 @dataclass(slots=True)
@@ -66,14 +66,14 @@ class Gpu:
 
 @dataclass(slots=True)
 class Draft:
-    """A page that is being read. gpus: by uuid, in the page's order."""
+    """A page during parsing. gpus: by uuid, in the page's order."""
 
     gpus: dict[str, Gpu] = field(default_factory=dict)
     driver: str = ""
 
 
 class Shown(NamedTuple):
-    """What a GPU as a whole shows, by `Field`, in Muster's units. None: it does not."""
+    """Values of a whole GPU, by `Field`, in Muster's units. None: not on the page."""
 
     utilisation_pct: Number | None
     engine_pct: Number | None
@@ -115,11 +115,11 @@ _SLICES_OF_GPU = 7.0
 
 
 class GpuReading(NamedTuple):
-    """One GPU of a page, whatever instances it is cut into."""
+    """One GPU of a page, with all its instances."""
 
     uuid: str
     driver_index: int | None
-    """As the driver numbers it, None if the page does not say."""
+    """Index of the driver, None if the page does not have it."""
     model: str
     owners: tuple[str, ...]
     """namespace/pod of whom the page names."""
@@ -144,14 +144,14 @@ class Page:
 
 @dataclass(frozen=True, slots=True)
 class _Series:
-    """What the labels of a series say: whose values they are, and what else it is about."""
+    """Labels of a series: the GPU of its values, and its further subject."""
 
     instance: Instance | None
     labels: Mapping[str, str]
 
 
 def read_page(text: str) -> Page:
-    """The page. Series of the same thing, as time-slicing makes them for every pod, count once: the greatest value.
+    """Parse the page. Repeated series, which time-slicing creates for every pod, count once: the greatest value.
 
     Raises PageError.
     """
@@ -174,7 +174,7 @@ def read_page(text: str) -> Page:
 
 
 def reading_of(gpu: Gpu) -> GpuReading:
-    """Its instances taken together."""
+    """Return the reading of all its instances together."""
     instances = gpu.instances.values()
     return GpuReading(
         gpu.uuid,
@@ -207,7 +207,7 @@ def _values(gpu: Gpu) -> Mapping[Field, Number]:
 
 
 def _part(instance: Instance) -> float:
-    """Which share of a GPU's compute slices an instance has; all of it, if its profile does not say."""
+    """Return the instance's share of a GPU's compute slices; all of it without a share in its profile."""
     found = _SLICES.match(instance.profile)
     return int(found[1]) / _SLICES_OF_GPU if found else 1.0
 
@@ -229,9 +229,7 @@ def _watches(instances: Iterable[Instance]) -> tuple[tuple[str, tuple[int, str]]
 
 
 def instance_of(draft: Draft, labels: Mapping[str, str]) -> Instance | None:
-    """Where the values of a series belong, with whom its labels name; None for a switch, a CPU, or whatever else has
-    no GPU.
-    """
+    """Return the instance of a series, with the holder in its labels; None for a switch, a CPU, or another non-GPU."""
     uuid = label_of(labels, UUID)
     if not uuid:
         return None
@@ -262,11 +260,11 @@ def _owned(instance: Instance, labels: Mapping[str, str]) -> None:
 
 
 About = tuple[int | str | None, str]
-"""Of a field with a series for each value of a label: the XID, watch or clock event, and a watch's error code."""
+"""Label value of a field with one series per value: the XID, watch or clock event, and a watch's error code."""
 
 
 def about(of: Field, labels: Mapping[str, str]) -> About:
-    """What a series of such a field is about."""
+    """Return the label value of a series of such a field."""
     if of is Field.XID_COUNT:
         return number_of(labels, XID_CODE), ""
     if of is Field.WATCH:
@@ -275,7 +273,7 @@ def about(of: Field, labels: Mapping[str, str]) -> About:
 
 
 def count(instance: Instance, of: Field, about: About, value: int) -> None:
-    """One value of such a series; one that names nothing says nothing."""
+    """Add one value of such a series; ignore one without a label value."""
     name, code = about
     if isinstance(name, int):
         if value > 0:
@@ -290,7 +288,7 @@ def count(instance: Instance, of: Field, about: About, value: int) -> None:
 
 
 def keep_greatest(instance: Instance, of: Field, value: Number) -> None:
-    """One value of any other series."""
+    """Add one value of any other series."""
     known = instance.values.get(of)
     if known is None or value > known:
         instance.values[of] = value

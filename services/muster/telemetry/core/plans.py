@@ -63,10 +63,10 @@ Told = Sequence[Number | None]
 
 
 class Picker(Protocol):
-    """Takes what stands at certain places."""
+    """Selector of values at certain places."""
 
     def __call__(self, values: Sequence[T], /) -> tuple[T, ...]:
-        """Those of `values`."""
+        """Return its items of `values`."""
         ...
 
 
@@ -101,9 +101,9 @@ class Kind:
 
 
 def kind_of(names: Sequence[str]) -> Kind | None:
-    """The kind of a page; None if it has to be read whole.
+    """Return the kind of a page; None if it must be read whole.
 
-    names: what is before the labels of each series, and behind the last: a name, perhaps behind lines that say nothing.
+    names: the text before the labels of each series, and after the last: a name, perhaps after lines to skip.
     """
     if sum(name.count("\n") for name in names) + len(names) > LINES_MAX:
         return None
@@ -124,25 +124,25 @@ def kind_of(names: Sequence[str]) -> Kind | None:
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """Which values are of one instance of a GPU, by their places."""
+    """Places of the values of one instance of a GPU."""
 
     is_all: bool
-    """It is a whole GPU, and no field or watch has a second value: `first` and `levels` are all that it shows."""
+    """Whether it is a whole GPU without a second value of a field or watch: `first` and `levels` are complete."""
     fields: tuple[Field, ...]
     first: tuple[int, ...]
-    """Of each of the fields the first value."""
+    """First value of each of the fields."""
     again: tuple[tuple[int, Field], ...]
     """Further values of these, in their order."""
     watches: tuple[str, ...]
     codes: tuple[str, ...]
     levels: tuple[int, ...]
-    """Of each health watch the first value."""
+    """First value of each health watch."""
     counts: tuple[tuple[int, Field, About], ...]
-    """Whatever else has a label of its own."""
+    """Other values, which have their own label."""
 
 
 class _PartDraft:
-    """A part that is being gathered."""
+    """A part during its construction."""
 
     def __init__(self) -> None:
         self._first: dict[Field, int] = {}
@@ -151,12 +151,12 @@ class _PartDraft:
         self._counts: list[tuple[int, Field, About]] = []
 
     def add(self, of: Field, place: int) -> None:
-        """One value more."""
+        """Add one value."""
         if self._first.setdefault(of, place) != place:
             self._again.append((place, of))
 
     def count(self, of: Field, place: int, what: About) -> None:
-        """One value more that has a label of its own; one that names nothing says nothing."""
+        """Add one value with its own label; ignore one without a label value."""
         name, code = what
         if of is Field.WATCH and isinstance(name, str) and name and name not in self._watches:
             self._watches[name] = code, place
@@ -164,7 +164,7 @@ class _PartDraft:
             self._counts.append((place, of, what))
 
     def part(self, *, is_whole_gpu: bool) -> Part:
-        """All of them."""
+        """Return the part with all values."""
         return Part(
             is_all=is_whole_gpu and not self._again and not any(of is Field.WATCH for _, of, _ in self._counts),
             fields=tuple(self._first),
@@ -203,7 +203,7 @@ def _labelled(gpu: Gpu) -> _Labelled:
 
 
 Parts = tuple[tuple[Part, ...], ...]
-"""Of each GPU of a page, those of its instances."""
+"""Parts of each GPU of a page, by instance."""
 
 
 class Layout:
@@ -228,7 +228,7 @@ class Layout:
         )
 
     def read(self, digits: Sequence[str], gpus: Sequence[_Labelled]) -> tuple[GpuReading, ...] | None:
-        """What these values say of these GPUs; None if one of them is to be looked at more closely."""
+        """Return the readings of these GPUs from these values; None if one of them needs the full parser."""
         try:
             numbers: list[Number] = json.loads(f"[{','.join(digits)}]")
         except ValueError:  # one begins with a 0, or has no digit on one side of its point
@@ -273,7 +273,7 @@ def _whole(gpu: _Labelled, part: Part, shown: Shown, levels: Sequence[Number], n
 
 
 def _cut(gpu: _Labelled, parts: Sequence[Part], numbers: Sequence[Number], told: Told) -> GpuReading:
-    """A GPU whose instances or repeated series have to be taken together."""
+    """Return the reading of a GPU whose instances or repeated series must be combined."""
     found = Gpu(gpu.uuid, gpu.index, gpu.model)
     for owned, part in zip(gpu.instances, parts, strict=True):
         values = {
@@ -293,7 +293,7 @@ def _cut(gpu: _Labelled, parts: Sequence[Part], numbers: Sequence[Number], told:
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """What is remembered of a node's page."""
+    """Cached layout of a node's page."""
 
     rest: int
     """Hash of what is left of the page without its values."""
@@ -429,7 +429,7 @@ class Pages:
         self._layouts: dict[tuple[Kind, Abouts, Groups], _Known] = {}
 
     def read(self, node: str, text: str) -> Page:
-        """What `read_page` says of the node's page. Raises PageError."""
+        """Return the same as `read_page` for the node's page. Raises PageError."""
         pieces = _VALUE.split(text)
         rest = tuple(pieces[::2])
         hashed = hash(rest)
@@ -454,7 +454,7 @@ class Pages:
             del self._plans[node]
 
     def _kind(self, names: tuple[str, ...]) -> Kind | None:
-        """Of a kind no text is kept: a page may have 8 MiB, and whoever serves it chooses what it says."""
+        """Return the kind of a page by hash. The text is not kept: a page may have 8 MiB, chosen by its server."""
         hashed = hash(names)
         kind = self._kinds.get(hashed)
         if kind is None:

@@ -16,11 +16,11 @@ from muster.telemetry.core.pages import GpuReading, Page, Shown
 OWN_POD = re.compile(r"mj-([a-z2-7]{26})-\d+-\d+-\d+")
 """As the agent names the pods that it makes: job, attempt, group, replica."""
 PARTS_MAX = 6
-"""So many `-…` are taken off a pod's name to find the object that made it: a JobSet's pod has four behind its name."""
+"""Maximum number of `-…` suffixes removed from a pod's name to find its owner: a JobSet's pod has four."""
 
 
 def job_of_pod(owner: str, live: Container[str], origins: Mapping[str, str]) -> str | None:
-    """The job of a pod, if it is one of `live`. owner: namespace/pod.
+    """Return the job of a pod, if it is one of `live`. owner: namespace/pod.
 
     origins: by namespace/name, jobs of objects that make their pods themselves.
     """
@@ -41,12 +41,12 @@ def job_of_pod(owner: str, live: Container[str], origins: Mapping[str, str]) -> 
 
 
 JobsOfPod = Callable[[str], str | None]
-"""The job of a pod (namespace/name), None if it is of none that is live."""
+"""Returns the job of a pod (namespace/name), None if it has no live job."""
 
 _IDLE_EVENT = "gpu_idle"
 WATCHES_KEPT = 1_024
 MEMORY_MIB_MAX = 2**40
-"""No GPU has more, nor have all its instances together."""
+"""Upper limit of the memory of a GPU and of all its instances together."""
 _LEVELS = {level.value: level for level in WatchLevel}
 _FIXED = ("utilisation_pct", "memory_used_mib", "memory_total_mib", "power_w", "temperature_c")
 """Fields of a sample that are 0 where the page does not show them."""
@@ -64,9 +64,9 @@ def node_sample(
     state: ExporterState = ExporterState.OK,
     interval_s: float = 0.0,
 ) -> NodeSample:
-    """What the page says. description: of the node, None if the log has none. holders: by uuid, jobs of the log.
+    """Return the sample of a page. description: of the node, None without one. holders: by uuid, jobs of the log.
 
-    Whom a page names holds a GPU, if that is a live job; else whom the log names.
+    The live job that the page names holds a GPU, else the job that the log names.
     """
     places = {} if description is None else {uuid: index for index, uuid in description.present.items()}
     devices = []
@@ -91,7 +91,7 @@ def node_sample(
 def silent_sample(
     node: str, state: ExporterState, error: str, *, at: Instant, description: NodeJoined | None, interval_s: float
 ) -> NodeSample:
-    """The message of a node whose page could not be had: nothing is known of its GPUs, not even that they are gone."""
+    """Return the message of a node whose page could not be read: the state of its GPUs is unknown."""
     return NodeSample(
         node=node,
         at=at,
@@ -183,14 +183,14 @@ def _links(shown: Shown) -> Number | None:
 
 @lru_cache(maxsize=WATCHES_KEPT)
 def _readings(told: tuple[tuple[str, tuple[int, str]], ...]) -> tuple[WatchReading, ...]:
-    """A level that DCGM does not have counts as a failure. Nearly all GPUs of a fleet say the same."""
+    """Return the watches' readings. A level that DCGM does not define counts as a failure. Most GPUs are equal."""
     return tuple(
         WatchReading(watch=watch, level=_LEVELS.get(level, WatchLevel.FAIL), code=code) for watch, (level, code) in told
     )
 
 
 def _action(value: Number | None) -> str:
-    """DCGM's advice; a number without a name stands as it is, so that nobody takes it for none."""
+    """Return DCGM's advice; an unknown number stays a number, so that it is not taken for no advice."""
     if value is None:
         return ""
     number = int(value)

@@ -27,7 +27,7 @@ class Sums(Use):
     """Use that grows with every reading."""
 
     def measure(self, device: DeviceSample, seconds: float, *, energy_j: float, is_idle: bool) -> None:
-        """The device did this for `seconds` GPU-seconds, and used `energy_j` over them."""
+        """Add `seconds` GPU-seconds of this activity, and `energy_j` used over them."""
         self.measured_s += seconds
         self.busy_s += seconds * device.utilisation_pct / PCT
         if is_idle:
@@ -48,7 +48,7 @@ class Sums(Use):
         self.temperature_c_max = max(self.temperature_c_max, device.temperature_c)
 
     def add(self, other: Use) -> None:
-        """Both together."""
+        """Add the amounts of another use."""
         for name in ADDED:
             setattr(self, name, getattr(self, name) + getattr(other, name))
         if other.memory_mib_max >= self.memory_mib_max:
@@ -57,7 +57,7 @@ class Sums(Use):
         self.temperature_c_max = max(self.temperature_c_max, other.temperature_c_max)
 
     def use(self) -> Use:
-        """For the wire: milliseconds and millijoules are enough."""
+        """Return the use in the form of the wire, in milliseconds and millijoules."""
         use = self.as_body(Use)
         for name in ADDED:
             setattr(use, name, round(getattr(use, name), DIGITS))
@@ -65,7 +65,7 @@ class Sums(Use):
 
 
 def together(sums: Iterable[Sums]) -> Sums:
-    """All of these."""
+    """Return the total of these sums."""
     total = Sums()
     for one in sums:
         total.add(one)
@@ -73,7 +73,7 @@ def together(sums: Iterable[Sums]) -> Sums:
 
 
 def share_pct(part: float, whole: float) -> float | None:
-    """`part` of `whole` in per cent; None if there is no whole."""
+    """Return `part` of `whole` in percent; None if `whole` is 0."""
     return round(PCT * part / whole, 2) if whole > 0 else None
 
 
@@ -94,7 +94,7 @@ class Series:
         self._memory = array("q")
 
     def measure(self, device: DeviceSample, seconds: float, *, energy_j: float, at: Instant) -> None:
-        """A device did this for the `seconds` before `at`; it counts in the column of `at`."""
+        """Add the activity of a device in the `seconds` before `at`; it counts in the column of `at`."""
         place = max(0, int(seconds_between(self.start, at) / self.width_s))
         while place >= COLUMNS_MAX:
             self._halve()
@@ -115,7 +115,7 @@ class Series:
         self._memory[place] = max(self._memory[place], device.memory_used_mib)
 
     def columns(self) -> Iterator[UseColumn]:
-        """Those in which something was measured."""
+        """Yield the columns with measurements."""
         for place, memory_mib in enumerate(self._memory):
             sums = self._sums[place * _FIELDS : (place + 1) * _FIELDS]
             if not sums[_SECONDS]:

@@ -1,4 +1,4 @@
-"""What simulated GPUs do, and what can be wrong with them. Functions of seed, device and number of the reading."""
+"""Simulated GPUs with their activity and faults. Functions of seed, device and number of the reading."""
 
 import hashlib
 from dataclasses import dataclass, field
@@ -8,17 +8,16 @@ from muster.core import Instant, seconds_between
 from muster.schemas.facts.operations import NodeAction
 
 XID_WINDOW_S = 300.0
-"""For which the exporter counts XIDs (--xid-count-window-size)."""
+"""Window in which the exporter counts XIDs (--xid-count-window-size)."""
 XIDS_KEPT = 64
 HOT_C = 96.0
 
 
 class FaultKind(StrEnum):
-    """Of a node's exporter: hung (takes connections and says nothing), down (hangs up), nonsense, stale (says the same
-    for ever), slow (`value` seconds late). Of a GPU: xid (`value`: the code), off-bus (its series stop), ecc-dbe and
-    ecc-sbe (`value` more errors), remap-pending, remap-failed, hot (`value` degrees), throttled, idle (whatever runs
-    does nothing), watch (DCGM's health says `value`: 10 warns, 20 fails), recovery (DCGM advises `value`: 1 to 4).
-    """
+    """Faults. Of a node's exporter: hung (accepts connections, sends nothing), down (closes them), nonsense, stale
+    (never changes), slow (`value` seconds late). Of a GPU: xid (`value`: the code), off-bus (its series stop), ecc-dbe
+    and ecc-sbe (`value` more errors), remap-pending, remap-failed, hot (`value` degrees), throttled, idle (in spite of
+    its jobs), watch (DCGM's health reports `value`: 10 warns, 20 fails), recovery (DCGM advises `value`: 1 to 4)."""
 
     HUNG = "hung"
     DOWN = "down"
@@ -54,14 +53,14 @@ _HEALED = {
 
 @dataclass(slots=True)
 class Faults:
-    """Of one node, or of one GPU. values: by kind, with what it was injected with. xids: codes and when they came."""
+    """Faults of one node or one GPU. values: by kind, with the injected value. xids: codes with their times."""
 
     values: dict[FaultKind, float] = field(default_factory=dict)
     xids: list[tuple[Instant, int]] = field(default_factory=list)
     stale_since: Instant = Instant(0)  # noqa: RUF009 - a number
 
     def inject(self, kind: FaultKind, value: float, at: Instant) -> None:
-        """It is so from now on. Errors and XIDs come on top of those before."""
+        """Inject a fault from now on. Errors and XIDs are added to earlier ones."""
         if kind in (FaultKind.ECC_DBE, FaultKind.ECC_SBE):
             value += self.values.get(kind, 0.0)
         if kind is FaultKind.XID:
@@ -71,18 +70,18 @@ class Faults:
         self.values[kind] = value
 
     def clear(self, kinds: frozenset[FaultKind] = frozenset(FaultKind)) -> None:
-        """These are no more."""
+        """Clear these faults."""
         for kind in kinds & self.values.keys():
             del self.values[kind]
         if FaultKind.XID in kinds:
             self.xids.clear()
 
     def heal(self, action: NodeAction) -> None:
-        """What the action makes well."""
+        """Remove the faults that the action repairs."""
         self.clear(_HEALED.get(action, frozenset()))
 
     def counted(self, at: Instant) -> dict[int, int]:
-        """XIDs within the exporter's window, by code."""
+        """Return the XIDs within the exporter's window, by code."""
         counts: dict[int, int] = {}
         for came_at, code in self.xids:
             if seconds_between(came_at, at) <= XID_WINDOW_S:
@@ -91,7 +90,7 @@ class Faults:
 
     @property
     def last_xid(self) -> int:
-        """As DCGM shows it: the newest code, which stays until the driver is loaded anew."""
+        """Return the newest code, as DCGM shows it until the driver is loaded anew."""
         return self.xids[-1][1] if self.xids else 0
 
 
@@ -108,7 +107,7 @@ RESERVED_MIB = 560
 
 @dataclass(frozen=True, slots=True)
 class Load:
-    """What jobs make of a GPU. share: of it that is held, up to 1. busy, sm: of that, 0 to 1; None: as drawn."""
+    """Load of a GPU by jobs. share: held part of it, up to 1. busy, sm: of that, 0 to 1; None: as drawn."""
 
     share: float = 0.0
     busy: float | None = None
@@ -153,7 +152,7 @@ class SimulatedGpu:
     _power_w: float = IDLE_W
 
     def read(self, number: int, at: Instant) -> Shown:
-        """The exporter's reading of this number. The counter goes on with the power of the reading before."""
+        """Return the exporter's reading of this number. The energy counter continues with the last reading's power."""
         if self._read_at and at > self._read_at:
             self.energy_j += self._power_w * seconds_between(self._read_at, at)
         draw = hashlib.sha256(f"{self.seed}\x1f{self.uuid}\x1f{number}".encode()).digest()

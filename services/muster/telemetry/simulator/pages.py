@@ -95,7 +95,7 @@ SERIES: tuple[_Series, ...] = (
 
 @dataclass(frozen=True, slots=True)
 class Labels:
-    """Of a GPU's series: `head` up to the driver, `owner` behind it: who holds it, "" for nobody."""
+    """Labels of a GPU's series: `head` up to the driver, then `owner`, its holder, "" without one."""
 
     head: str
     owner: str = ""
@@ -114,7 +114,7 @@ def labels_of(gpu: SimulatedGpu, node: str, *, pod: str = "", namespace: str = "
 
 
 def page(gpus: Sequence[tuple[SimulatedGpu, Shown, Labels]], at: Instant) -> str:
-    """The page of the GPUs that are on the bus."""
+    """Return the page of the GPUs that are on the bus."""
     lines: list[str] = []
     for series in SERIES:
         lines.append(f"# HELP {series.name} {series.told}\n# TYPE {series.name} {series.kind}")

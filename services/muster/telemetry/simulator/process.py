@@ -36,7 +36,7 @@ from muster.telemetry.simulator.world import UnknownDeviceError, World
 
 BODY_BYTES_MAX = 64 * 1024
 HUNG_S_MAX = 3_600.0
-"""A hung exporter lets go of a connection after this; whoever asks has long gone."""
+"""A hung exporter closes a connection after this time, longer than any client waits."""
 NONSENSE = "<html><body>502 Bad Gateway</body></html>\n"
 _CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
@@ -60,7 +60,7 @@ class Pages:
         self._world, self._clock = world, clock
 
     def app(self) -> web.Application:
-        """The application."""
+        """Return the application."""
         app = web.Application(client_max_size=BODY_BYTES_MAX)
         app.router.add_get("/", self._ready)
         app.router.add_get("/nodes/{node}/metrics", self._page)
@@ -202,7 +202,7 @@ LEAVE_S = 1.0
 
 
 class NoExporterPortError(Exception):
-    """Nobody said where to listen."""
+    """The settings have no port for the exporters."""
 
 
 def main(state_dir: Path) -> None:
@@ -219,7 +219,7 @@ async def serve(settings: Settings, port: int) -> None:
     worlds = [_new(settings)]
 
     def begin() -> Callable[[Fact], None]:
-        """A fresh fold; faults that were injected stay with their nodes."""
+        """Return a new fold; injected faults stay with their nodes."""
         before, fresh = worlds[0], _new(settings)
         fresh.nodes = before.nodes
         worlds[0] = fresh
@@ -254,7 +254,7 @@ def _asked_to_stop() -> asyncio.Event:
 
 
 def port_of(state_dir: Path) -> int:
-    """From `run/endpoints.json`. Raises NoExporterPortError, OSError, pydantic.ValidationError."""
+    """Read the port from `run/endpoints.json`. Raises NoExporterPortError, OSError, pydantic.ValidationError."""
     path = state_dir / "run" / "endpoints.json"
     ports = Endpoints.model_validate_json(path.read_bytes()).ports
     if PORT not in ports:

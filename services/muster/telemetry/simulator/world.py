@@ -1,6 +1,6 @@
-"""The GPUs of a simulated cluster: who holds them comes from its log, what is wrong with them from whoever injects it.
+"""The GPUs of a simulated cluster: their holders come from its log, their faults are injected by requests.
 
-Implements `Core` so far as it folds; it says nothing.
+Implements the folding of `Core`, without decisions.
 """
 
 from dataclasses import dataclass, field
@@ -19,7 +19,7 @@ ACTIONS_KEPT = 10_000
 
 
 class UnknownDeviceError(Exception):
-    """There is no such node, or no such GPU on it."""
+    """The node, or the GPU on it, does not exist."""
 
 
 @dataclass(slots=True)
@@ -42,7 +42,7 @@ class World:
     _actions: dict[str, NodeActionRequested] = field(default_factory=dict)
 
     def apply(self, fact: Fact) -> None:
-        """One fact of the cluster's log further."""
+        """Fold one fact of the cluster's log."""
         self.holdings.apply(fact)
         match fact.payload:
             case NodeActionRequested() as asked:
@@ -67,7 +67,7 @@ class World:
             self._gpu(node, gpu).faults.inject(kind, value, at)
 
     def clear(self, node: str, gpu: int | None) -> None:
-        """All is well: with the node and all of its GPUs, or with one. Raises UnknownDeviceError."""
+        """Clear the faults of the node and all of its GPUs, or of one GPU. Raises UnknownDeviceError."""
         if gpu is not None:
             self._gpu(node, gpu).faults.clear()
             return
@@ -77,11 +77,11 @@ class World:
             device.faults.clear()
 
     def faults_of(self, node: str) -> Faults:
-        """Of the node's exporter. Raises UnknownDeviceError."""
+        """Return the faults of the node's exporter. Raises UnknownDeviceError."""
         return self._node(node).faults
 
     def page(self, node: str, at: Instant) -> str:
-        """The node's page. Raises UnknownDeviceError."""
+        """Return the node's page. Raises UnknownDeviceError."""
         known = self._node(node)
         if FaultKind.STALE in known.faults.values:
             return known.frozen
@@ -98,7 +98,7 @@ class World:
         return page(shown, at)
 
     def _load(self, held: dict[str, int]) -> Load:
-        """What the first of its jobs that says something says, by its labels."""
+        """Return the load of a GPU, from the labels of the first of its jobs that has one."""
         if not held:
             return NO_LOAD
         share = min(1.0, sum(held.values()) / WHOLE_GPU_MILLI)
@@ -109,7 +109,7 @@ class World:
         return Load(share)
 
     def _labels(self, node: str, gpu: SimulatedGpu, held: dict[str, int]) -> Labels:
-        """As PodResources and the job-mapping directory name whoever holds it: of several, the first."""
+        """Return the labels with the holder, the first of several, as PodResources and the job-mapping directory do."""
         for job_id in held:
             job = self.holdings.jobs[job_id]
             pod = f"mj-{job_id.lower()}-1-0-0"
@@ -127,7 +127,7 @@ class World:
                 gpu.faults.heal(action)
 
     def _node(self, node: str) -> SimulatedNode:
-        """With the GPUs that the log says, those that were there before as they were."""
+        """Return the node with the GPUs of the log; known GPUs keep their state."""
         description = self.holdings.nodes.description(node)
         if description is None:
             self.nodes.pop(node, None)
@@ -151,7 +151,7 @@ class World:
 
 
 def _part(told: str | None) -> float | None:
-    """A label that says a share; what says none is passed over."""
+    """Return the share in a label; None if it is not a valid share."""
     try:
         return None if told is None else min(1.0, max(0.0, float(told)))
     except ValueError:

@@ -56,7 +56,7 @@ def _accepted(state: State, fact: Fact, accepted: CampaignAccepted) -> None:
     )  # fmt: skip
     before = state.campaigns.pop(campaign.name, None)
     for turn in before.turns.values() if before is not None else ():
-        if turn.request_id:  # nobody else withdraws what the one before asked, and was given
+        if turn.request_id:  # no other campaign withdraws the granted requests of the one before
             state.strays[turn.node] = None
     state.campaigns[campaign.name] = campaign
     state.courses += 1

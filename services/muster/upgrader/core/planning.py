@@ -173,7 +173,7 @@ def _chosen(ready: list[Candidate], use: _Use, lasting: _Use, *, places: Iterabl
     for gang, members in groupby(ready, key=lambda one: one.gang):
         together = list(members)
         if gang and len(together) > 1 and not use.fits_all(together) and lasting.fits_all(together):
-            break  # room for all of them comes: nobody who stands behind takes it
+            break  # room for all of them comes: no later node takes it
         for one in together:
             if use.fits(one):
                 use.take(one)

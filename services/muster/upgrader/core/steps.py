@@ -91,7 +91,7 @@ def _until_drained(state: State, campaign: Campaign, turn: Turn, now: Instant) -
         detail = f"{count}, for {left_s / 3600:.1f} h at the most"
         said = NodeStepped(campaign=campaign.name, step=Step.WAITING, attempt=turn.attempt, detail=detail)
         return [_stepped(turn, said)]
-    if not turn.request_id:  # it was given back by somebody, or never asked for: ask
+    if not turn.request_id:  # it was given back, or never requested: request it
         return [ask(campaign, turn, from_at=0, running=campaign.spec.running)]
     return []
 

@@ -10,6 +10,7 @@ from pathlib import Path
 from urllib.parse import urlsplit
 
 import aiohttp
+from typing_extensions import override
 
 from muster.guard.core.checks import MEMORY_SKEW, skew_of
 from muster.guard.core.look import Look
@@ -150,8 +151,8 @@ class Ours(Client):
     def __init__(self, connection: KubeConnection) -> None:
         self._connection = connection
 
+    @override
     async def send(self, path: str) -> None:
-        """See `Client.send`."""
         try:
             async with self._connection.lines(path) as lines:
                 async for _ in lines.batches():
@@ -166,8 +167,8 @@ class Kubectls(Client):
     def __init__(self, session: aiohttp.ClientSession) -> None:
         self._session = session
 
+    @override
     async def send(self, path: str) -> None:
-        """See `Client.send`."""
         try:
             async with self._session.get(path) as answer:
                 async for _ in answer.content.iter_chunked(READ_BYTES):
@@ -256,7 +257,7 @@ async def skew(*, emulated_version: str) -> Story:
         ),
         advice=said(before.look, MEMORY_SKEW),
         advice_after=said(after.look, MEMORY_SKEW),
-        conclusion="goaway-chance moves HTTP/2 clients alone; HTTP/1.1 clients, as Python's are, have to renew theirs",
+        conclusion="goaway-chance moves HTTP/2 clients alone; HTTP/1.1 clients, as Python's, have to renew connections",
     )
 
 

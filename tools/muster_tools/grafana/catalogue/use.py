@@ -9,7 +9,7 @@ _JOULES_PER_KWH = 3_600_000
 
 
 def _mean(metric: str, by: str = "") -> str:
-    """Of the held GPUs: groups of team, queue and model count by how many they hold."""
+    """Return the mean over the held GPUs: groups of team, queue and model count by their number of held GPUs."""
     total = f"sum by ({by})" if by else "sum"
     return f"{total} ({metric}{_TEAM} * {_HELD}) / {total} ({_HELD})"
 

@@ -50,7 +50,7 @@ class Step(Enum):
 
 
 class Action(Enum):
-    """What a call on a claim does."""
+    """Effect of a call on a claim."""
 
     CREATE = auto()
     READ = auto()

@@ -32,7 +32,7 @@ class Machines:
         """Accept an effect."""
 
     def acknowledge(self, seen: NodeObservation | WordSeen, at: Instant) -> None:
-        """Record that the log has an observation of a node, whoever made it."""
+        """Record that the log has an observation of a node, by any observer."""
 
     def node_seen(self, view: NodeView) -> None:
         """Handle a new state of a node."""

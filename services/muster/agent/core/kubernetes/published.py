@@ -106,7 +106,7 @@ class DescribedNodes(Protocol):
 
 @dataclass(slots=True, eq=False)
 class ModelsByClaims:
-    """GPU models allocated by claims, where kubelets of other nodes pick theirs; () where it does not matter.
+    """GPU models allocated by claims, where kubelets of other nodes pick GPUs; () where it does not matter.
 
     A model on both kinds of nodes is included: the scheduler cannot tell the nodes apart by models, and leaving it out
     would exclude usable nodes.

@@ -222,7 +222,7 @@ def describe(
 
 
 def _places(uuids: list[str], before: tuple[str, ...]) -> list[str]:
-    """Return the uuid by index, "" for a gap: known devices keep theirs, new ones take the lowest gaps."""
+    """Return the uuid by index, "" for a gap: known devices keep their index, new ones take the lowest gaps."""
     here = set(uuids)
     known = [uuid if uuid in here else "" for uuid in before]
     new = iter([uuid for uuid in uuids if uuid not in set(known)])

@@ -35,7 +35,7 @@ class PodIndex:
         self._hosts: dict[
             str, dict[AttemptKey, None]
         ] = {}  # attempts that wait for pods of others, by key of their objects
-        self._unclaimed: dict[str, dict[_Name, None]] = {}  # pods that nobody claimed yet, by the same keys
+        self._unclaimed: dict[str, dict[_Name, None]] = {}  # pods that no attempt claimed yet, by the same keys
         self._claimed: dict[str, PodKey] = {}  # by uid
         self._adopted_of: dict[AttemptKey, dict[str, _Name]] = {}  # the same by attempt: uids with their names
 
@@ -249,7 +249,7 @@ class SlotAssigner:
         if pod.uid == view.uid:
             return pod
         if one.state is AttemptState.ENDED or pod.end is not None:
-            return None  # made too late, by a call of old: nobody waits for it
+            return None  # created too late, by an old call: no attempt waits for it
         if not pod.uid:
             moves = one.resize is not None and view.node not in ("", pod.slot.node)
             return self._orphan(one, key, view) if moves else pod

@@ -137,7 +137,7 @@ class Terminator:
                 self._context.due.mark_at(one.key, after(now, REFUSED_AGAIN_S))
                 return
             case _:
-                pass  # it was called off, and nobody knows: it is told again
+                pass  # it was canceled without a record: it is sent again
         self._context.due.mark(one.key)
 
 

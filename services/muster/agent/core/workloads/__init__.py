@@ -1,1 +1,1 @@
-"""Objects of Kubernetes that stand for jobs: what they ask, what became of it, and what they show."""
+"""Objects of Kubernetes that stand for jobs: their requests, the outcomes, and their status."""

@@ -24,7 +24,7 @@ MAY_NOT = Unfit(
     cure="Grant it (`muster kubernetes rbac`), or make it a MusterJob.",
 )
 NO_CLAIM = Unfit(
-    "on this cluster GPUs are given by claims, and not by count to pods that somebody else makes",
+    "on this cluster GPUs are given by claims, and not by count to pods that another controller creates",
     cure=f"Name a ResourceClaimTemplate in the pod's {FIELD} instead of the count, or make it a MusterJob.",
 )
 CLAIM_ONLY = Unfit(

@@ -199,7 +199,7 @@ class WorkloadLog:
         if record.standing.accepted:
             return None  # a refusal that was overtaken by the job itself
         if record.is_refused or refused.wish not in ("", record.asked_fact):
-            return ""  # the answer to a request before the last one, told twice
+            return ""  # the repeated answer to a request before the last one
         record.refused, record.asked_again = refused, False
         self.refusals.add(record, fact.time)
         return record.uid

@@ -47,7 +47,7 @@ class AdoptedProjection:
         gang, words = labels.get(GANG, ""), words_of(raw)
         size = small_number(words.get(GANG_SIZE, "1"), most=REPLICAS_MAX) or 0
         shown = _shown(raw)
-        is_gated = bool(objects(raw, "spec", "schedulingGates"))  # somebody else wants to do something first
+        is_gated = bool(objects(raw, "spec", "schedulingGates"))  # another controller must act first
         waits = not text(raw, "spec", "nodeName") and text(raw, "status", "phase") == "Pending" and not is_gated
         asks: PodAsks | Unfit | None = None
         if waits and not shown.job_id:

@@ -124,7 +124,7 @@ def _refuse_own_nodes(pod_spec: JsonObject, *, path: str) -> None:
 
 def _unknown_place(field: str, policy: WorkloadPolicy) -> NoJobError:
     return NoJobError(
-        "Muster places by GPU model, topology and free resources, and would not honour this",
+        "Muster places by GPU model, topology and free resources, and ignores this",
         field=field,
         cure=f"Take it away; name models by {policy.model_label} and closeness by the annotation muster.dev/topology.",
     )

@@ -203,7 +203,7 @@ def _in_annotations(record: Workload, view: WorkloadView) -> Showing:
     notes: JsonObject = {**shown, GENERATION: None}
     body: JsonObject = {"metadata": {"annotations": notes}}
     if record.standing.phase in _ENDED_FROM_OUTSIDE and not (view.finished or view.suspended):
-        notes[HELD] = record.job_id  # else its controller goes on making pods that nobody places
+        notes[HELD] = record.job_id  # else its controller continues to create pods that are never placed
         body = _suspending(body, view.kind, to=True)
     return Showing(body, "", said(shown), said({JOB_ID: record.job_id, PHASE: phase, REASON: record.standing.reason}))
 

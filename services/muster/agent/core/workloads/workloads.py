@@ -58,7 +58,7 @@ class Workloads:
             self._touch(uid)
         elif uid:
             self._open.pop(uid, None)
-            if uid in self.views:  # else whoever shows it has yet to learn that it is gone
+            if uid in self.views:  # else the status writer must still learn that it is gone
                 self.changed.pop(uid, None)
         return uid is not None
 

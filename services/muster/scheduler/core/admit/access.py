@@ -35,7 +35,7 @@ def ended_by(record: JobRecord, now: Instant) -> Instant:
 
 
 class Passable:
-    """What a waiting job, if placed at `now`, may use of capacity that is drained later."""
+    """Capacity that is drained later but usable for a waiting job, if it is placed at `now`."""
 
     def __init__(self, record: JobRecord, now: Instant) -> None:
         self.ended_by = ended_by(record, now)

@@ -1,4 +1,4 @@
-"""What would happen to a job if it were submitted now: refused, placed, placed after preemption, or queued.
+"""The outcome for a job if it were submitted now: refused, placed, placed after preemption, or queued.
 
 Where scaling may add nodes and devices, a job that the present nodes can never hold waits for new ones.
 """

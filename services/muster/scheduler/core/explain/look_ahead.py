@@ -1,4 +1,4 @@
-"""What happens before a job starts: which jobs are served before it, and when quota admits it.
+"""The events before a job starts: which jobs are served before it, and when quota admits it.
 
 The order is the fair-share order of the cycle, as if each job were served. Pending queues that are blocked by quota are
 left out, as they are in a cycle, unless the same limit blocks the job by then: then they wait for the same quota, and

@@ -60,7 +60,7 @@ def first_step(record: JobRecord, plan: PreflightPlan, now: Instant) -> Draft | 
         return None
     if plan.cannot_run_passes:
         return _running(record, JobRunning(attempt=record.attempt, preflight=UNJUDGED), record.started_fact)
-    return _stop(record, f"nobody judged its checks ({plan.suite}) in time", record.started_fact)
+    return _stop(record, f"its checks ({plan.suite}) got no verdict in time", record.started_fact)
 
 
 def ended_before_first_step(record: JobRecord) -> bool:

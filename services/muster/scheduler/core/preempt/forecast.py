@@ -98,7 +98,7 @@ def _is_gone_before(bookings: Bookings, record: JobRecord, found: Forecast, keys
 
 
 class Releases:
-    """What becomes free when, for one waiting job. With `is_patient`, jobs past their slice stay to their end."""
+    """Future releases of capacity, for one waiting job. With `is_patient`, jobs past their slice stay to their end."""
 
     def __init__(
         self, state: State, record: JobRecord, now: Instant, *, opened: Collection[str], is_patient: bool

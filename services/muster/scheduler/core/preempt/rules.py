@@ -6,7 +6,7 @@ share(xa) is share_before, share(xa with w) is preemptor_share, and share(ya) is
 
 - within queue: y is x, and z has a lower priority (or, if the policy says so, the same priority and came later)
 - reclaim: x and every queue between it and the common ancestor stay within their quota with w, while ya and every
-  queue between it and y hold more than theirs
+  queue between it and y hold more than their quota
 - fair share: final: share(xa with w) <= share(ya without z); initial: share(xa with w) < share(ya), one z per queue;
   both require share(xa) < share(ya) now
 - over slice: w starves, z has no higher priority, and y is x or share(xa with w) <= share(ya)

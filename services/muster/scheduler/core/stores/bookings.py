@@ -30,7 +30,7 @@ WITHHOLD = "withhold/"
 
 @dataclass(frozen=True, slots=True)
 class Want:
-    """What a booking wants of one node."""
+    """Request of a booking on one node."""
 
     cpu_milli: int = 0
     memory_mib: int = 0
@@ -68,7 +68,7 @@ class Want:
 
 @dataclass(frozen=True, slots=True)
 class _Found:
-    """What a booking takes of a node in one state."""
+    """Capacity of a node in one state for a booking."""
 
     shape: NodeShape
     cpu_milli: int

@@ -104,7 +104,7 @@ def project_machine_set(raw: JsonObject, *, kept: frozenset[str] = frozenset(OUR
 
 
 def project_machine(raw: JsonObject, *, delete_mark: str = "") -> MachineView | None:
-    """None for a machine that no MachineSet made. delete_mark: annotation by which one is chosen to go."""
+    """Return the machine; None if no MachineSet made it. delete_mark: annotation that selects one for deletion."""
     owners = objects(raw, "metadata", "ownerReferences")
     owner = next((text(one, "name") for one in owners if text(one, "kind") == "MachineSet"), "")
     if not owner:

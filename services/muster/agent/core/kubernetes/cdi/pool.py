@@ -179,7 +179,7 @@ class Pool:
         """Whether slices may be written and claims read; set at the begin of a term."""
         book.followers.append(self._request_changed)
 
-    # --- what is told ----------------------------------------------------------------------------------------
+    # --- reports ---------------------------------------------------------------------------------------------
 
     def apply(self, fact: Fact) -> None:
         """Fold one fact."""

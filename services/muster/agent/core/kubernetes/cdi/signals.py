@@ -1,13 +1,13 @@
-"""What the Cluster Autoscaler wants, read from the traces that it leaves: taints, events, and its status ConfigMap.
+"""Requests of the Cluster Autoscaler, read from its traces: taints, events, and its status ConfigMap.
 
-| trace | word |
+| trace | signal |
 |---|---|
-| pod event TriggeredScaleUp; a MachineSet that somebody else raised | `node-wanted` of the group |
+| pod event TriggeredScaleUp; a MachineSet that another client raised | `node-wanted` of the group |
 | pod event NotTriggerScaleUp, FailedToScaleUpGroup; a group in backoff by the ConfigMap | `node-refused` |
 | taint DeletionCandidateOfClusterAutoscaler or ToBeDeletedByClusterAutoscaler | `node-unneeded` |
 | node event ScaleDownFailed, while that taint stands | `removal-blocked` |
 
-What is told stands in the log until it is replaced, or `settled` because no trace is left. Events lapse.
+A signal stays in the log until it is replaced, or `settled` because no trace is left. Events lapse.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -240,7 +240,7 @@ class Signals:
     def _differences(self, wanted: Mapping[str, Mapping[str, AutoscalerSignal]]) -> Iterator[WordSeen]:
         for subject, told in self._told.items():
             words = wanted.get(subject, {})
-            if _left_over(told, words):  # what still stands beside it is said again after
+            if _left_over(told, words):  # other signals that remain are reported again after it
                 first = next(iter(told.values()))
                 yield _word(subject, SETTLED, AutoscalerSignal(group=first.group, node=first.node))
         for subject, words in wanted.items():
