@@ -30,9 +30,9 @@ SHARED_PERCENT = 60
 """Twins share at least this percentage of the fields of both classes together."""
 
 LIMITS = {
-    "lines of the product": 121_270,
-    "modules": 692,
-    "modules that exactly one other imports": 196,
+    "lines of the product": 123_710,
+    "modules": 701,
+    "modules that exactly one other imports": 199,
     "classes of more than 30 methods": 1,
     "twins of at least 5 fields": 12,
     "twins of at least 8 fields": 2,

@@ -53,7 +53,7 @@ class Account:
 
     key: str
     name: str = ""
-    """Of a job; for other rows empty."""
+    """Name of the job; empty for other rows."""
     jobs: int = 0
     failed: int = 0
     """Jobs that ended as failed or timed out."""
@@ -62,7 +62,7 @@ class Account:
     measured_hours: float = 0.0
     """GPU-hours for which telemetry has readings."""
     busy_hours: float = 0.0
-    """Of these, weighted by the utilization."""
+    """GPU hours weighted by the utilization."""
     waited_h: float = 0.0
     """Time between submission and end in which the jobs did not run."""
     preemptions: int = 0

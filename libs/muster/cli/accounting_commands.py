@@ -30,7 +30,7 @@ class EndedState(StrEnum):
 
 
 class ReportBy(StrEnum):
-    """What a row of a report sums up."""
+    """Unit that a row of a report sums up."""
 
     TEAM = "team"
     QUEUE = "queue"

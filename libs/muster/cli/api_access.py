@@ -17,7 +17,7 @@ TOKEN_VARIABLE = "MUSTER_TOKEN"  # noqa: S105 - the name of a variable
 
 @dataclass(frozen=True, slots=True)
 class ApiAccess:
-    """What the options before the command say; empty or None: nothing."""
+    """Values of the options before the command; empty or None if not given."""
 
     url: str = ""
     token_file: Path | None = None

@@ -1,4 +1,4 @@
-"""What jobs print: where it is read from, which part of it, and how a line looks."""
+"""Output of jobs: its source, the part to read, and the format of a line."""
 
 import asyncio
 from collections.abc import AsyncGenerator, Callable, Iterator

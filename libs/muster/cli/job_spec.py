@@ -29,7 +29,7 @@ _KNOWN = re.compile(
 _NAMED = re.compile(r"(?:^|_)(?:TOKEN|SECRET|PASSWORD|PASSWD|KEY|APIKEY|CREDENTIALS?)$", re.IGNORECASE)
 _RANDOM = re.compile(r"[A-Za-z0-9+/=_-]{24,}")
 _BITS_MIN = 4.0
-"""Of each character, in a value that was drawn and not written."""
+"""Entropy of each character from which a value counts as random, and so as a possible secret."""
 
 
 def from_options(options: JobOptions, *, words: Sequence[str] = ()) -> JobSpec:

@@ -43,7 +43,7 @@ def plain(value: object, *, place: str) -> JsonValue:
 
 
 def yaml_value(text: str, *, place: str) -> JsonValue:
-    """The value of a YAML text, None for an empty one. Raises CliError that names the place."""
+    """Return the value of a YAML text, None for an empty one. Raises CliError that names the place."""
     try:
         values = list(yaml_values(text, LIMITS))
     except YamlTextError as error:

@@ -73,7 +73,7 @@ def trim(state_dir: Path, name: str, *, archive: Path, yes: bool) -> None:
     log = log_of(settings, name)
     if settings.role == "centre" and log != FED_LOG:
         raise refused(
-            f"{log.stream} is a copy here, which the centre trims by itself (federation.copies_keep_s); the log is "
+            f"{log.stream} is a copy here, which the center trims by itself (federation.copies_keep_s); the log is "
             f"trimmed where it is written: --state-dir of the cell {log.cluster}, or --log fed for the federation's"
         )
     up_to = asyncio.run(on_bus(settings, ADMIN_TOOLS, lambda client: _trimmable(client, log)))

@@ -24,9 +24,9 @@ ANSWER_BYTES_MAX = 256 * 1024
 INTERVAL_S = 5.0
 """Between two questions whether the person has agreed, where the provider does not say; and what `slow_down` adds."""
 LOGIN_S_MAX = 1_800.0
-"""A login that nobody finishes ends after so long, whatever the provider allows."""
+"""Time limit of a login, whatever the provider allows."""
 EARLY_S = 30.0
-"""A token is renewed so long before its end."""
+"""How long before its end a token is renewed."""
 DEVICE_GRANT = "urn:ietf:params:oauth:grant-type:device_code"
 
 Model = TypeVar("Model", bound=BaseModel)
@@ -70,7 +70,7 @@ class _Device(BaseModel):
 
 @dataclass(frozen=True, slots=True)
 class Wanted:
-    """What a person logs in for. url: the gateway that the token is for. audience: asked for where it is not "".
+    """Target of a login. url: the gateway that the token is for. audience: requested from the provider unless "".
 
     ca_file: verifies the provider's certificate.
     """

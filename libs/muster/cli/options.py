@@ -18,7 +18,7 @@ from muster.stack.state_dir import default_state_dir
 
 
 class Output(StrEnum):
-    """What a command prints; muster.cli.output encodes a document as JSON, YAML, names or JSONPath."""
+    """Form that a command prints; muster.cli.output encodes a document as JSON, YAML, names or JSONPath."""
 
     TABLE = "table"
     WIDE = "wide"

@@ -290,7 +290,7 @@ def table(headings: Sequence[str], rows: Iterable[Row], *, right: Iterable[str] 
 
 
 _sorted: ContextVar[bool] = ContextVar("table_was_sorted", default=False)
-"""Of several tables of a command, the first one decides whether the field of --sort-by exists."""
+"""Whether a table was sorted: the first table of a command decides whether the field of --sort-by exists."""
 
 
 def _line(

@@ -23,7 +23,7 @@ from muster.schemas.facts.operations import CheckOutcome, CheckResult, Preflight
 
 PLAN = "MUSTER_PREFLIGHT_PLAN"
 TERMINATION_LOG = Path("/dev/termination-log")
-"""What a container leaves behind for whoever made its pod."""
+"""The file whose text the kubelet reports as the termination message of a container."""
 OPEN = "open"
 """What the agent writes into the annotation (muster.dev/gate)."""
 

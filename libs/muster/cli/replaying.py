@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 import uvloop
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
+from typing_extensions import override
 
 from muster.bus.clock import SystemTime
 from muster.cli import output
@@ -22,7 +23,7 @@ from muster.cli.session import connected
 from muster.cli.simulate_trace import trace_files
 from muster.cli.text import duration
 from muster.openb.account import Counts, JobSeen, seen_in_fact
-from muster.openb.replay import ReplayError, ReplayOptions, SubmitRefusedError, replay
+from muster.openb.replay import ReplayError, ReplayOptions, ReplayTarget, SubmitRefusedError, replay
 from muster.openb.report import ReplayReport, Wait, allocation_csv, report_of
 from muster.openb.trace import NODE_FILE, OpenbNode, OpenbTask, default_speedup
 from muster.schemas.facts.job import JobFinished, JobUnschedulable
@@ -37,7 +38,7 @@ if TYPE_CHECKING:
     from muster.client import Muster
 
 DAY_S = 86_400.0
-LEFT_TOLD_MAX = 20  # tasks that never ran, told on the screen; the report file has all
+LEFT_TOLD_MAX = 20  # tasks that never ran, shown on the screen; the report file has all
 
 
 def openb(directory: Path, *, speedup: float | None, out: Path, form: Output) -> None:
@@ -109,14 +110,14 @@ async def _replayed(
     return report_of(account, nodes, speedup=speedup, machine=machine)
 
 
-class _Target:
+class _Target(ReplayTarget):
     """The SDK as a target of the replay."""
 
     def __init__(self, muster: "Muster") -> None:
         self._muster = muster
 
+    @override
     async def submit(self, spec: JobSpec, *, idempotency_key: str) -> str:
-        """See `ReplayTarget.submit`."""
         from muster.client import RefusedError
 
         try:
@@ -124,18 +125,18 @@ class _Target:
         except RefusedError as error:
             raise SubmitRefusedError(str(error)) from error
 
+    @override
     async def watch(self) -> AsyncIterator[JobSeen]:
-        """See `ReplayTarget.watch`."""
         async for fact in self._muster.watch():
             if fact.kind == "job" and (seen := _seen(fact)) is not None:
                 yield seen
 
+    @override
     async def get(self, job_id: str) -> JobView | None:
-        """See `ReplayTarget.get`."""
         return await self._muster.get(job_id)
 
+    @override
     async def cancel(self, job_id: str) -> None:
-        """See `ReplayTarget.cancel`."""
         from muster.client import RefusedError
 
         try:
@@ -205,7 +206,7 @@ def write_report(report: ReplayReport, folder: Path) -> tuple[Path, ...]:
 def allocation_png(report: ReplayReport) -> bytes:
     """Plot allocated GPUs and placed tasks over the time of the trace, without a display."""
     figure = Figure(figsize=(10, 5), dpi=120, layout="constrained")
-    FigureCanvasAgg(figure)  # Agg, whatever the environment asks for: nobody looks
+    FigureCanvasAgg(figure)  # Agg, whatever the environment asks for: there is no window
     axes = figure.add_subplot()
     days = [point.trace_h / 24 for point in report.allocation]
     axes.fill_between(days, [point.gpus for point in report.allocation], step="post", alpha=0.35)

@@ -27,7 +27,7 @@ CONTEXT_VARIABLE = "MUSTER_KUBE_CONTEXT"
 
 
 class WaitFor(StrEnum):
-    """What `muster wait` waits for."""
+    """State that `muster wait` waits for."""
 
     RUNNING = "running"
     ENDED = "ended"

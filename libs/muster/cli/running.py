@@ -156,7 +156,7 @@ async def tell_why(muster: "Muster", job_id: str) -> None:
         try:
             why = await muster.why(job_id)
         except MusterError:
-            continue  # whoever follows the job reports that the gateway does not answer
+            continue  # the task that follows the job reports that the gateway does not answer
         if why.job is not None and why.job.phase.is_terminal:
             return
         is_running = why.job is not None and why.job.phase is Phase.RUNNING

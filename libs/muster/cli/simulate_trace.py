@@ -48,7 +48,7 @@ JOBS_MAX = 200_000
 """Live jobs that are read, newest first: as many as a scenario may have."""
 
 DRAIN_S = 90 * 86_400.0
-"""After the last arrival a simulation goes on for so long at most; then what has not ended counts as it stands."""
+"""Limit of the simulated time after the last arrival; jobs that have not ended then count as they are."""
 
 
 Trace = tuple[tuple[OpenbNode, ...], tuple[OpenbTask, ...], dict[str, str]]

@@ -84,7 +84,7 @@ def start(state_dir: Path, wanted: Wanted, *, reason: str, cluster: str) -> None
     if begun is None:
         print_line(f"{spec.name}: requested; the upgrader has not answered yet")
         return
-    ends = moments.when(begun.ends_at, now_ns=SystemTime().wall()) if begun.ends_at else "nobody knows when"
+    ends = moments.when(begun.ends_at, now_ns=SystemTime().wall()) if begun.ends_at else "at an unknown time"
     print_line(f"{spec.name}: started, {sum(begun.steps.values())} nodes, ends {ends}")
 
 

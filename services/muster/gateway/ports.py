@@ -125,9 +125,9 @@ class JobFilter:
     ended_only: bool = False
     """List only jobs that have ended, the last to end first."""
     ended_from: int = 0
-    """Of ended jobs: the earliest end, in nanoseconds since 1970."""
+    """Earliest end of ended jobs, in nanoseconds since 1970."""
     ended_before: int = 0
-    """Of ended jobs: the end must be earlier than this; 0: no limit."""
+    """Bound of the end of ended jobs, exclusive; 0: no limit."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -126,7 +126,7 @@ SAMPLES_MAX = 8_192
 OUTPUT_MESSAGES_MAX = 8_192
 NEXT_MESSAGES_MAX = 256
 NEXT_BYTES_MAX = 4 * 1024 * 1024
-"""Of the messages that a client gets after its cursor in one answer."""
+"""Limit of the messages that a client gets after its cursor in one answer."""
 WAITS_MAX = 256
 """Clients that wait for new output at a time; further clients get an empty page at once, and ask again."""
 OUTPUT_WINDOWS_S = (120.0, 3_600.0)  # tried in turn until there are enough lines

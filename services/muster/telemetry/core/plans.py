@@ -91,7 +91,7 @@ class Kind:
 
     def __init__(self, wanted: Sequence[tuple[int, Meaning]]) -> None:
         self.meanings = tuple(meaning for _, meaning in wanted)
-        """Of the wanted series, in the page's order. A place below is an index of this."""
+        """Meanings of the wanted series, in the page's order. A place below is an index of them."""
         self.wanted = _picker([place for place, _ in wanted])
         """Takes the values of the wanted series from those of all series of a page."""
         self.abouts: Abouts = tuple(
