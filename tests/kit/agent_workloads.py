@@ -88,10 +88,10 @@ class WatchingAgent(VirtualAgent):
 
     def accept(self, uid: str = "u-1") -> Job:
         """The gateway accepts it, and the federation sends it here."""
-        wish = self.asked(uid)
+        request = self.asked(uid)
         job = Job(
-            id=wish.job_id, spec=wish.spec, principal=wish.principal, idempotency_key=uid, body_hash="",
-            trace=wish.trace, origin=wish.origin,
+            id=request.job_id, spec=request.spec, principal=request.principal, idempotency_key=uid, body_hash="",
+            trace=request.trace, origin=request.origin,
         )  # fmt: skip
         self.write("federation", "job", job.id, "routed", JobRouted(job=job, cluster="local"))
         self.write("scheduler", "job", job.id, "queued", JobQueued(queue="blue", attempt=1))

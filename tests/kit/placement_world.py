@@ -12,7 +12,7 @@ from muster.placement import (
     NodeShape,
     Shortage,
     TaskShape,
-    TopologyWish,
+    TopologyRequest,
 )
 from unit.placement import naive
 
@@ -63,7 +63,7 @@ shapes = st.builds(
 
 
 wishes = st.none() | st.builds(
-    TopologyWish, st.sampled_from(["node", "rack", "block", "socket", "pair"]), st.booleans()
+    TopologyRequest, st.sampled_from(["node", "rack", "block", "socket", "pair"]), st.booleans()
 )
 
 

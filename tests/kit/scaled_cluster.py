@@ -239,10 +239,10 @@ class ScaledCluster(VirtualCluster):
             self.wanted[choice].remove(node)
             self._count += 1
             device.phase, device.node, device.attachment = "attaching", node, f"a{self._count}"
-            wish = AttachmentRequested(
+            request = AttachmentRequested(
                 request=choice, model=MODEL, node=node, fabric=FABRIC, machine=f"m-{node}", origin=Origin.SCALER
             )
-            self.write("composer", "attachment", device.attachment, "requested", wish)
+            self.write("composer", "attachment", device.attachment, "requested", request)
             self._in(self.config.model(MODEL).attach_s, lambda device=device: self._attached(device))
 
     def _attached(self, device: Device) -> None:

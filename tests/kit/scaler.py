@@ -35,6 +35,7 @@ from muster.schemas.facts.job import (
     JobUnschedulable,
 )
 from muster.schemas.facts.node import (
+    DrainRequest,
     GrantState,
     NodeJoined,
     NodeLeft,
@@ -42,7 +43,6 @@ from muster.schemas.facts.node import (
     Released,
     Withheld,
     WithholdRequested,
-    WithholdWish,
     WithholdWithdrawn,
 )
 from muster.schemas.facts.queue import QueueChanged, QueueSpec, QueueState
@@ -107,7 +107,7 @@ class VirtualScaler(VirtualService[ScalerCore]):
     def __init__(self, settings: ScalingConfig, *, pool: int = 0, queues: Iterable[str] = ("lab",)) -> None:
         super().__init__("scaler", ScalerCore(settings))
         self.settings = settings
-        self.watch = self._note_wish
+        self.watch = self._note_request
         self.nodes: dict[str, NodeState] = {}
         self.grants: dict[tuple[str, str], GrantState] = {}
         self.jobs: dict[str, JobState] = {}
@@ -172,8 +172,8 @@ class VirtualScaler(VirtualService[ScalerCore]):
         """The scheduler lets it be used."""
         self.write("scheduler", kind, name, "released", Released())
         known = self.grants.get((kind, name), GrantState(released=False))
-        wishes = tuple(wish for wish in known.wishes if not wish.answered)
-        self.grants[kind, name] = GrantState(released=True, wishes=wishes)
+        requests = tuple(request for request in known.wishes if not request.answered)
+        self.grants[kind, name] = GrantState(released=True, wishes=requests)
 
     def leave(self, name: str) -> None:
         """The node is gone."""
@@ -317,26 +317,26 @@ class VirtualScaler(VirtualService[ScalerCore]):
     def _states(self, writer: str, kind: str, states: Mapping[str, Payload]) -> list[Fact]:
         return self.state_facts(writer, [Draft(kind, name, STATE_NAME, one) for name, one in states.items()])
 
-    def _note_wish(self, fact: Fact) -> None:
+    def _note_request(self, fact: Fact) -> None:
         """What the scheduler would keep of requests to withhold, for a checkpoint."""
         key, asked = (fact.kind, fact.subject_id), fact.payload
         if key not in self.grants:
             return
         known = self.grants[key]
-        wishes = known.wishes
+        requests = known.wishes
         if isinstance(asked, WithholdRequested):
-            wishes = (*wishes, WithholdWish(request_id=asked.request_id, fact=fact.id))
+            requests = (*requests, DrainRequest(request_id=asked.request_id, fact=fact.id))
         elif isinstance(asked, WithholdWithdrawn):
-            mine = next((wish for wish in wishes if wish.request_id == asked.request_id), None)
+            mine = next((request for request in requests if request.request_id == asked.request_id), None)
             if mine is not None and (asked.after_withheld or not mine.answered):
-                wishes = tuple(wish for wish in wishes if wish is not mine)
+                requests = tuple(request for request in requests if request is not mine)
                 known = known.model_copy(update={"released": known.released and not mine.answered})
         elif isinstance(asked, Withheld):
-            wishes = tuple(
-                wish.model_copy(update={"answered": wish.answered or wish.request_id == asked.request_id})
-                for wish in wishes
+            requests = tuple(
+                request.model_copy(update={"answered": request.answered or request.request_id == asked.request_id})
+                for request in requests
             )
-        self.grants[key] = known.model_copy(update={"wishes": wishes})
+        self.grants[key] = known.model_copy(update={"wishes": requests})
 
     def _job(self, one: Job, **changes: object) -> None:
         self.jobs[one.id] = dataclasses.replace(self.jobs[one.id], **changes)

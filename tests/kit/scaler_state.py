@@ -102,7 +102,7 @@ class ScalerState(VirtualCluster):
         origin: Origin = Origin.FOUND,
         device_type: str = GPU,
     ) -> None:
-        wish = AttachmentRequested(
+        request = AttachmentRequested(
             model=model,
             node=node,
             fabric="rack",
@@ -111,7 +111,7 @@ class ScalerState(VirtualCluster):
             type=device_type,
             request="mine",
         )
-        self.write("composer", "attachment", f"a-{uuid}", "requested", wish)
+        self.write("composer", "attachment", f"a-{uuid}", "requested", request)
         attached = DeviceAttached(device_uuid=uuid, device_id=f"d-{uuid}", node=node, model=model)
         self.write("composer", "attachment", f"a-{uuid}", "attached", attached)
         if is_online:

@@ -18,7 +18,7 @@ from muster.schemas.facts.job import (
     PodsOutcome,
     PodsStarted,
 )
-from muster.schemas.facts.job_wishes import Ask, JobEditRequested, JobHoldRequested, JobPriorityRequested
+from muster.schemas.facts.job_requests import Ask, JobEditRequested, JobHoldRequested, JobPriorityRequested
 from muster.schemas.facts.node import NodeJoined, NodeLost, NodeReturned, NodeState
 from muster.schemas.facts.queue import QueueChangeRequested, QueueSpec
 from muster.schemas.job import Job, JobSpec, Phase, TaskGroup

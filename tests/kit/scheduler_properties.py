@@ -16,7 +16,7 @@ from muster.schemas.facts.job import (
     PodsResized,
     PodsStarted,
 )
-from muster.schemas.facts.job_wishes import Ask
+from muster.schemas.facts.job_requests import Ask
 from muster.schemas.facts.node import NodeLeft, Withheld, WithholdRequested, WithholdWithdrawn
 from muster.schemas.facts.queue import QueueChangeRequested, QueueSpec
 from muster.schemas.job import Job, Phase
@@ -195,8 +195,10 @@ class Harness:
             }
             grants = state.nodes if draft.kind == "node" else state.grants.devices
             known = grants[draft.subject_id].wishes if draft.subject_id in grants else ()
-            for wish in (w for w in known if w.request_id == draft.payload.request_id):  # none if it was just withdrawn
-                assert wish.force or not holders
+            for request in (
+                w for w in known if w.request_id == draft.payload.request_id
+            ):  # none if it was just withdrawn
+                assert request.force or not holders
             assert draft.payload.forced == bool(holders)
             assert set(draft.payload.holders) == holders
         if isinstance(draft.payload, JobPlaced):

@@ -155,7 +155,7 @@ class VirtualUpgrader(VirtualService[UpgraderCore]):
 
     def may_start(self, node: str, limit_s: float) -> bool:
         """Whether a job of this limit may start on the node: as the scheduler reads what was asked."""
-        return all(after(self.now, limit_s) <= wish.from_at for wish in self.asked.get(node, {}).values())
+        return all(after(self.now, limit_s) <= request.from_at for request in self.asked.get(node, {}).values())
 
     # --- how time passes -----------------------------------------------------------------------------------------
 
@@ -165,7 +165,7 @@ class VirtualUpgrader(VirtualService[UpgraderCore]):
 
     def next_moment(self) -> Instant | None:
         """As it is, or when the scheduler may give something."""
-        moments = [Instant(wish.from_at) for of in self.asked.values() for wish in of.values()]
+        moments = [Instant(request.from_at) for of in self.asked.values() for request in of.values()]
         moments = [moment for moment in moments if moment > self.now]
         due = super().next_moment()
         return min(moments if due is None else [due, *moments], default=None)
@@ -211,12 +211,12 @@ class VirtualUpgrader(VirtualService[UpgraderCore]):
     def _grant(self) -> list[Fact]:
         """The scheduler moves those who may be moved, and gives what is empty."""
         facts: list[Fact] = []
-        for node, wishes in self.asked.items():
-            for request_id, wish in wishes.items():
-                if wish.from_at > self.now or request_id in self.given.get(node, ()):
+        for node, requests in self.asked.items():
+            for request_id, request in requests.items():
+                if request.from_at > self.now or request_id in self.given.get(node, ()):
                     continue
                 holders = [job for job, slots in self.slots.items() if any(slot.node == node for slot in slots)]
-                if wish.running is RunningJobs.MOVE:
+                if request.running is RunningJobs.MOVE:
                     for job in holders:
                         facts += self._move(job)
                     holders = [job for job in holders if job in self.slots]

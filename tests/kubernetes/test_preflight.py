@@ -139,10 +139,10 @@ async def take_up(shell: AgentShell, name: str) -> Job:
         return [one for one in asked if one.origin.name == name]
 
     await shell.until(lambda: bool(wishes()))
-    (wish,) = wishes()
+    (request,) = wishes()
     job = Job(
-        id=wish.job_id, spec=wish.spec, principal=wish.principal, idempotency_key=wish.job_id, body_hash="",
-        trace=wish.trace, origin=wish.origin,
+        id=request.job_id, spec=request.spec, principal=request.principal, idempotency_key=request.job_id, body_hash="",
+        trace=request.trace, origin=request.origin,
     )  # fmt: skip
     shell.write("federation", "job", job.id, "routed", JobRouted(job=job, cluster="atlas"))
     return job

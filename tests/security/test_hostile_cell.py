@@ -68,10 +68,10 @@ class Cell:
         self._asked += 1
         await until(lambda: self._count() == self._asked)
 
-    async def submit(self, wish: WorkloadSubmitRequested, *, uid: str = "") -> list[Fact]:
+    async def submit(self, request: WorkloadSubmitRequested, *, uid: str = "") -> list[Fact]:
         """The facts that the federation's log has for this wish. uid: of the subject, if not the origin's."""
         before = await self.fed()
-        await self.say(uid or wish.origin.uid, "submit-requested", wish)
+        await self.say(uid or request.origin.uid, "submit-requested", request)
         return (await self.fed())[len(before) :]
 
     async def cancel(self, uid: str, job_id: str, *, principal: str = f"kubernetes:{LAB}") -> list[Fact]:
@@ -119,8 +119,8 @@ async def cell(server: NatsServer, tmp_path_factory: pytest.TempPathFactory) -> 
     harness = FakeHarness()
     harness.view.queue_rows.append(QueueView(name=RED, cluster=CELL))
     whole = replace(harness.harness, log=NatsRequestLog(gateway))
-    wishes = Workloads(gateway, cluster_log(CELL), whole, Authority(CELL, {LAB: RED}))
-    answering = asyncio.create_task(wishes.run())
+    requests = Workloads(gateway, cluster_log(CELL), whole, Authority(CELL, {LAB: RED}))
+    answering = asyncio.create_task(requests.run())
     yield Cell(agent, reader, gateway, harness)
     answering.cancel()
     await asyncio.gather(answering, return_exceptions=True)
@@ -140,7 +140,7 @@ def origin(*, cluster: str = CELL, namespace: str = LAB, uid: str = "") -> Workl
     )
 
 
-def wish_of(one: WorkloadRef, *, team: str = RED, principal: str = "", job_id: str = "") -> WorkloadSubmitRequested:
+def request_of(one: WorkloadRef, *, team: str = RED, principal: str = "", job_id: str = "") -> WorkloadSubmitRequested:
     """As an honest agent of the origin's cluster would write it, but for what is given."""
     service_account = PodOptions(service_account="admin")
     spec = JobSpec(name="train", team=team, task_groups=(TaskGroup(gpus=1),), pod=service_account)
@@ -150,25 +150,25 @@ def wish_of(one: WorkloadRef, *, team: str = RED, principal: str = "", job_id: s
     )
 
 
-def job_of(wish: WorkloadSubmitRequested, *, cluster: str) -> Job:
+def job_of(request: WorkloadSubmitRequested, *, cluster: str) -> Job:
     """What the gateway makes of an honest wish in that cluster's log."""
-    key = ids.origin_key(cluster, wish.origin.uid)
-    job = make_job(wish.spec, principal=wish.principal, key=key, traceparent="")
-    return job.model_copy(update={"origin": wish.origin})
+    key = ids.origin_key(cluster, request.origin.uid)
+    job = make_job(request.spec, principal=request.principal, key=key, traceparent="")
+    return job.model_copy(update={"origin": request.origin})
 
 
 async def test_its_own_objects_become_jobs_and_are_cancelled(cell: Cell) -> None:
     """What the attacks are compared with: the same wishes are answered where they are honest."""
-    wish = wish_of(origin())
-    [submitted] = await cell.submit(wish)
+    request = request_of(origin())
+    [submitted] = await cell.submit(request)
     assert isinstance(submitted.payload, JobSubmitted)
-    assert submitted.payload.job == job_of(wish, cluster=CELL)
-    [cancelled] = await cell.cancel(wish.origin.uid, wish.job_id)
-    assert (cancelled.subject_id, cancelled.name) == (wish.job_id, "cancel-requested")
+    assert submitted.payload.job == job_of(request, cluster=CELL)
+    [cancelled] = await cell.cancel(request.origin.uid, request.job_id)
+    assert (cancelled.subject_id, cancelled.name) == (request.job_id, "cancel-requested")
 
 
 async def test_it_cancels_no_job_of_another_cluster(cell: Cell) -> None:
-    planted = wish_of(origin(cluster=VICTIM))
+    planted = request_of(origin(cluster=VICTIM))
     theirs = await cell.plant(job_of(planted, cluster=VICTIM))
     before = cell.count(Answer.FOREIGN)
     for uid, principal in ((planted.origin.uid, planted.principal), ("uid-own", planted.principal), ("u", "ada")):
@@ -184,9 +184,9 @@ async def test_it_cancels_no_job_of_a_person(cell: Cell) -> None:
 
 async def test_it_cancels_no_job_of_another_object_of_its_own(cell: Cell) -> None:
     """The subject says which object is gone; else one object's facts would end the job of another."""
-    wish = wish_of(origin())
-    await cell.submit(wish)
-    assert not await cell.cancel("uid-another", wish.job_id)
+    request = request_of(origin())
+    await cell.submit(request)
+    assert not await cell.cancel("uid-another", request.job_id)
 
 
 async def test_it_cancels_nothing_that_was_never_submitted(cell: Cell) -> None:
@@ -197,14 +197,14 @@ async def test_it_plants_no_job_in_the_namespace_of_another_cluster(cell: Cell) 
     """The other cluster's agent would make pods there, with that namespace's Secrets, claims and service accounts."""
     before = cell.count(Answer.FOREIGN)
     one = origin(cluster=VICTIM)
-    assert not await cell.submit(wish_of(one))
+    assert not await cell.submit(request_of(one))
     own_id = ids.origin_job_id(team=RED, cluster=CELL, namespace=LAB, uid=one.uid)
-    assert not await cell.submit(wish_of(one, job_id=own_id))
+    assert not await cell.submit(request_of(one, job_id=own_id))
     assert cell.count(Answer.FOREIGN) == before + 2
 
 
 async def test_it_asks_for_no_other_object_than_the_subject_says(cell: Cell) -> None:
-    assert not await cell.submit(wish_of(origin()), uid="uid-other")
+    assert not await cell.submit(request_of(origin()), uid="uid-other")
 
 
 @pytest.mark.parametrize("namespace", [LAB, BLUE, "unnamed"])
@@ -212,37 +212,37 @@ async def test_it_submits_for_no_team_that_the_centre_does_not_name_for_the_name
     cell: Cell, namespace: str
 ) -> None:
     """Nor for the team that the namespace is called like. Its agent is told why, about a job of its own alone."""
-    wish = wish_of(origin(namespace=namespace), team=BLUE)
-    [refused] = await cell.submit(wish)
+    request = request_of(origin(namespace=namespace), team=BLUE)
+    [refused] = await cell.submit(request)
     assert isinstance(refused.payload, JobRefused)
-    assert (refused.payload.cluster, refused.payload.workload) == (CELL, wish.origin.uid)
+    assert (refused.payload.cluster, refused.payload.workload) == (CELL, request.origin.uid)
     assert refused.payload.field == "metadata.namespace"
     assert "kubernetes.teams" in refused.payload.reason + refused.payload.cure
 
 
 async def test_it_submits_in_nobody_elses_name(cell: Cell) -> None:
     """The principal is the namespace, whatever the wish says."""
-    wish = wish_of(origin(), principal="olga")
-    [submitted] = await cell.submit(wish)
+    request = request_of(origin(), principal="olga")
+    [submitted] = await cell.submit(request)
     assert isinstance(submitted.payload, JobSubmitted)
     assert submitted.payload.job.principal == f"kubernetes:{LAB}"
-    as_olga = ids.job_id(team=RED, principal="olga", idempotency_key=ids.origin_key(CELL, wish.origin.uid))
-    [refused] = await cell.submit(wish_of(origin(), principal="olga", job_id=as_olga))
+    as_olga = ids.job_id(team=RED, principal="olga", idempotency_key=ids.origin_key(CELL, request.origin.uid))
+    [refused] = await cell.submit(request_of(origin(), principal="olga", job_id=as_olga))
     assert refused.name == "refused"
 
 
 async def test_a_refusal_says_nothing_of_the_job_that_the_wish_names(cell: Cell) -> None:
     """A `refused` about another's job would stand where its own answer stands, and take that one's place."""
-    theirs = await cell.plant(job_of(wish_of(origin(cluster=VICTIM)), cluster=VICTIM))
-    facts = await cell.submit(wish_of(origin(), job_id=theirs.id))
+    theirs = await cell.plant(job_of(request_of(origin(cluster=VICTIM)), cluster=VICTIM))
+    facts = await cell.submit(request_of(origin(), job_id=theirs.id))
     assert [fact.name for fact in facts] == ["refused"]
     assert theirs.id not in {fact.subject_id for fact in facts}
 
 
 async def test_it_takes_no_job_id_of_another_cluster_by_knowing_an_objects_uid(cell: Cell) -> None:
     """Where both clusters have a namespace of that name which acts for that team, the uid was all that differed."""
-    theirs = wish_of(origin(cluster=VICTIM))
-    mine = wish_of(origin(uid=theirs.origin.uid))
+    theirs = request_of(origin(cluster=VICTIM))
+    mine = request_of(origin(uid=theirs.origin.uid))
     assert mine.job_id != theirs.job_id
     [submitted] = await cell.submit(mine)
     assert submitted.subject_id == mine.job_id
@@ -250,16 +250,16 @@ async def test_it_takes_no_job_id_of_another_cluster_by_knowing_an_objects_uid(c
 
 async def test_its_wishes_join_no_trace_of_others(cell: Cell) -> None:
     theirs = ids.traceparent(ids.trace_id("theirs"), ids.span_id("theirs"))
-    wish = wish_of(origin()).model_copy(update={"trace": theirs})
-    [submitted] = await cell.submit(wish)
+    request = request_of(origin()).model_copy(update={"trace": theirs})
+    [submitted] = await cell.submit(request)
     assert isinstance(submitted.payload, JobSubmitted)
-    assert submitted.payload.job.trace == ids.traceparent(ids.trace_id(wish.job_id), ids.span_id(wish.job_id))
+    assert submitted.payload.job.trace == ids.traceparent(ids.trace_id(request.job_id), ids.span_id(request.job_id))
 
 
 async def test_a_job_that_it_gives_back_goes_to_no_other_cluster(cell: Cell) -> None:
     """Else its own object would be one that another cluster makes pods for, in a namespace that it chose."""
-    wish = wish_of(origin())
-    [submitted] = await cell.submit(wish)
+    request = request_of(origin())
+    [submitted] = await cell.submit(request)
     core = recover(FederationCore(members=(MemberPlan(VICTIM), MemberPlan(CELL))), (), [submitted])
     fed = VirtualCluster("", start=Instant(2), cores={"federation": core}, role=StreamRole.FED)
     for number in (1, 2):
@@ -267,4 +267,4 @@ async def test_a_job_that_it_gives_back_goes_to_no_other_cluster(cell: Cell) -> 
         assert routed.cluster == CELL
         assert not fed.decide("federation")
         back = JobReturned(assignment=number, cluster=CELL)
-        fed.write("federation", "job", wish.job_id, "job-returned", back)
+        fed.write("federation", "job", request.job_id, "job-returned", back)

@@ -62,9 +62,9 @@ class Scene:
         cluster = self.harness.settings.cluster
         job_id = ids.origin_job_id(team=OWN, cluster=cluster, namespace=OWN, uid=uid)
         origin = WorkloadRef(cluster=cluster, api_version="batch/v1", kind="Job", namespace=OWN, name="sweep", uid=uid)
-        wish = WorkloadSubmitRequested(job_id=job_id, spec=asked, principal=principal, origin=origin)
+        request = WorkloadSubmitRequested(job_id=job_id, spec=asked, principal=principal, origin=origin)
         message = Writer(cluster_log(cluster), "agent").write(
-            Draft("workload", uid, "submit-requested", wish), ids.request_fact_id(uid)
+            Draft("workload", uid, "submit-requested", request), ids.request_fact_id(uid)
         )
         found: list[Fact] = []
 

@@ -17,7 +17,7 @@ from muster.projector.core import ProjectorCore
 from muster.scheduler.core import SchedulerCore
 from muster.scheduler.core.answers import view_of
 from muster.scheduler.core.cycle import Limits
-from muster.schemas.facts.job_wishes import JobHoldRequested, JobPriorityRequested
+from muster.schemas.facts.job_requests import JobHoldRequested, JobPriorityRequested
 from muster.schemas.views import JobView, NodeView, QueueView, ReservationView
 from muster.simulator.engine import CHECKPOINT_NEVER, CLUSTER
 from muster.simulator.scenario.run import settle
@@ -110,8 +110,8 @@ def test_it_does_so_where_jobs_are_held_released_and_moved_in_line() -> None:
     asked = (
         ("low", "hold"), ("first", "priority"), ("first", "release"), ("low", "priority"), ("second", "release"),
     )  # fmt: skip
-    for name, wish in asked:
-        engine.write("federation", "job", ids[name], f"{wish}-forwarded", moved if wish == "priority" else hold)
+    for name, request in asked:
+        engine.write("federation", "job", ids[name], f"{request}-forwarded", moved if request == "priority" else hold)
         settle(engine)
     names = {fact.name for fact in told.log}
     assert names >= {"held", "unheld", "reprioritised", "hold-refused", "release-refused"}

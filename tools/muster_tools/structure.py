@@ -63,7 +63,10 @@ TWINS_KEPT: Mapping[Pair, str] = {
     ("muster.schemas.facts.queue.QueueSpec", "muster.simulator.scenario.model.Queue"): (
         "a scenario has amounts in people's units and is read strictly"
     ),
-    ("muster.schemas.facts.reservation.ReservationWish", "muster.schemas.facts.upgrade.CampaignWish"): _FACTS,
+    (
+        "muster.schemas.facts.reservation.PendingReservation",
+        "muster.schemas.facts.upgrade.PendingCampaignChange",
+    ): _FACTS,
     ("muster.simulator.scenario.model.ExpectedJob", "muster.simulator.scenario.outcome.JobOutcome"): _EXPECTED,
     ("muster.simulator.scenario.model.Scenario", "muster.simulator.scenario.plan.Plan"): (
         "the file names equal nodes and jobs by their number; in the plan each stands alone, in the wire's units"

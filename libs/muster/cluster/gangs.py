@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from muster.placement import GangRequest, GroupRequest, Hold, TaskShape, TopologyWish
+from muster.placement import GangRequest, GroupRequest, Hold, TaskShape, TopologyRequest
 from muster.placement import Slot as Place
 from muster.schemas.job import Job, Slot, Topology
 
@@ -51,5 +51,5 @@ def _is_at(place: Place, slot: Slot) -> bool:
     return place.node == slot.node and place.devices == slot.kept_at and place.gpu_milli == slot.gpu_milli
 
 
-def _wish(topology: Topology | None) -> TopologyWish | None:
-    return TopologyWish(topology.level, topology.required) if topology else None
+def _wish(topology: Topology | None) -> TopologyRequest | None:
+    return TopologyRequest(topology.level, topology.required) if topology else None

@@ -9,7 +9,7 @@ from collections.abc import Callable
 from muster.cluster.node_records import DEVICE, NODE, DeviceRecord, NodeRecord, NodeTable
 from muster.cluster.withholds import is_closed, known_in, with_request
 from muster.placement import Fleet
-from muster.schemas.facts.node import Cordon, GrantState, NodeJoined, WithholdRequested, WithholdWish
+from muster.schemas.facts.node import Cordon, DrainRequest, GrantState, NodeJoined, WithholdRequested
 
 OnChange = Callable[[str, str, NodeRecord | DeviceRecord], None]
 """Called with kind, name and record when the requests for a node or device may have changed."""
@@ -35,16 +35,16 @@ class Grants:
 
     # --- requests and answers ------------------------------------------------------------------------------------
 
-    def ask(self, kind: str, name: str, wish: WithholdRequested, *, fact: str, by: str = "", at: int = 0) -> bool:
+    def ask(self, kind: str, name: str, request: WithholdRequested, *, fact: str, by: str = "", at: int = 0) -> bool:
         """Add a request of the service `by`, made at `at` (ns). Return False if it is known already.
 
         A repeated request replaces the terms of the first, unless it was answered before.
         """
         record = self._record(kind, name)
-        wishes = with_request(record.wishes, wish, fact=fact, by=by, at=at)
-        if wishes is None:
+        requests = with_request(record.wishes, request, fact=fact, by=by, at=at)
+        if requests is None:
             return False
-        record.wishes = wishes
+        record.wishes = requests
         self._apply(kind, name)
         return True
 
@@ -72,9 +72,9 @@ class Grants:
         known = known_in(record.wishes, request_id)
         if known is not None and known.answered:
             return False
-        wish = known or WithholdWish(request_id=request_id, fact=fact)
+        request = known or DrainRequest(request_id=request_id, fact=fact)
         others = tuple(other for other in record.wishes if other is not known)
-        record.wishes = (*others, wish.model_copy(update={"answered": True}))
+        record.wishes = (*others, request.model_copy(update={"answered": True}))
         if known is None or known.from_at:
             self._apply(kind, name)
         else:
@@ -91,13 +91,13 @@ class Grants:
         withdrawn, the node or device is released again once no other request remains.
         """
         record = self.record_of(kind, name)
-        wish = known_in(record.wishes, request_id) if record is not None else None
-        if record is None or wish is None:
+        request = known_in(record.wishes, request_id) if record is not None else None
+        if record is None or request is None:
             return None
-        if wish.answered and not after_withheld:
+        if request.answered and not after_withheld:
             return False
-        record.wishes = tuple(other for other in record.wishes if other is not wish)
-        record.released = record.released and not wish.answered
+        record.wishes = tuple(other for other in record.wishes if other is not request)
+        record.released = record.released and not request.answered
         record.last_fact = fact
         self._apply(kind, name)
         self._forget(kind, name)
@@ -110,7 +110,7 @@ class Grants:
         if record is None:
             return False
         record.released = True
-        record.wishes = tuple(wish for wish in record.wishes if not wish.answered)
+        record.wishes = tuple(request for request in record.wishes if not request.answered)
         record.last_fact = fact
         self._apply(kind, name)
         self._forget(kind, name)
@@ -166,7 +166,7 @@ class Grants:
             record = self.devices.setdefault(uuid, DeviceRecord())
             record.released, record.last_fact = False, fact
             if self._nodes.node_of(DEVICE, uuid) not in ("", name):  # requests answered for the other node are done
-                record.wishes = tuple(wish for wish in record.wishes if not wish.answered)
+                record.wishes = tuple(request for request in record.wishes if not request.answered)
 
     def node_entered(self, name: str, record: NodeRecord, description: NodeJoined) -> None:
         """Set in the fleet which devices of a new node may be used."""
@@ -236,7 +236,7 @@ class Grants:
         record = self.devices.get(uuid)
         if record is None:
             return
-        record.wishes = tuple(wish for wish in record.wishes if not wish.answered)
+        record.wishes = tuple(request for request in record.wishes if not request.answered)
         if record.wishes:
             self.pending[DEVICE, uuid] = None
         else:

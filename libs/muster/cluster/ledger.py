@@ -142,7 +142,7 @@ class Ledger:
         self._uninstall(name, record)
         self._grants.describe(name, None)
         record.lost, record.released = False, False
-        record.wishes = tuple(wish for wish in record.wishes if not wish.answered)
+        record.wishes = tuple(request for request in record.wishes if not request.answered)
         self._grants.node_changed(name, record, fact)
         self._nodes.forget(name)
         return True

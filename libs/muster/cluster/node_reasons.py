@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable, Iterator, Mapping
 
-from muster.cluster.withholds import Wishes
+from muster.cluster.withholds import OpenDrains
 from muster.schemas.facts.node import Cordon
 from muster.schemas.views import NodeReason
 
@@ -18,8 +18,8 @@ REASONS_MAX = 64
 def node_reasons(
     *,
     cordon: Cordon | None,
-    wishes: Wishes,
-    devices: Mapping[str, Wishes],
+    wishes: OpenDrains,
+    devices: Mapping[str, OpenDrains],
     lost: bool,
     released: bool,
     is_held: bool,
@@ -56,17 +56,17 @@ def _now(cordon: Cordon | None, *, lost: bool) -> Iterator[NodeReason]:
         yield NodeReason(what=what, by=cordon.principal, reason=cordon.reason, since=cordon.since)
 
 
-def _wished(wishes: Wishes, *, device: str = "", is_held: bool = False) -> Iterator[NodeReason]:
-    for wish in wishes:
-        is_planned = bool(wish.from_at) and not wish.answered
+def _wished(requests: OpenDrains, *, device: str = "", is_held: bool = False) -> Iterator[NodeReason]:
+    for request in requests:
+        is_planned = bool(request.from_at) and not request.answered
         yield NodeReason(
             what=PLANNED if is_planned else WITHHELD,
-            by=wish.by,
-            reason=wish.reason,
-            request_id=wish.request_id,
+            by=request.by,
+            reason=request.reason,
+            request_id=request.request_id,
             device=device,
-            running=wish.running,
-            since=wish.asked_at,
-            from_at=wish.from_at,
-            is_held=is_held and not wish.answered,
+            running=request.running,
+            since=request.asked_at,
+            from_at=request.from_at,
+            is_held=is_held and not request.answered,
         )

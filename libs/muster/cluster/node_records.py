@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from muster.cluster.withholds import Wishes, is_closed, is_doubted
+from muster.cluster.withholds import OpenDrains, is_closed, is_doubted
 from muster.placement import Hold
 from muster.schemas.facts.node import Cordon, NodeJoined
 
@@ -20,7 +20,7 @@ class NodeRecord:
     """Whether the node does not answer."""
     released: bool = False
     """Whether the scheduler's `released` is in force. This and the fields up to `barred` belong to `Grants`."""
-    wishes: Wishes = ()
+    wishes: OpenDrains = ()
     """Requests to drain (withhold) it."""
     cordon: Cordon | None = None
     """The cordon of a user."""
@@ -72,7 +72,7 @@ class DeviceRecord:
     """A device whose grant differs from its node's: new and not yet released, or drained. Others have no record."""
 
     released: bool = True
-    wishes: Wishes = ()
+    wishes: OpenDrains = ()
     last_fact: str = ""
 
     @property

@@ -8,9 +8,9 @@ force at once.
 from collections.abc import Iterable
 
 from muster.core import NS_PER_S, Instant
-from muster.schemas.facts.node import RunningJobs, WithholdRequested, WithholdWish
+from muster.schemas.facts.node import DrainRequest, RunningJobs, WithholdRequested
 
-Wishes = tuple[WithholdWish, ...]
+OpenDrains = tuple[DrainRequest, ...]
 
 MOVE_WAIT_S = 1_800.0
 """Maximum wait for the checkpoint after which a job is moved; the wait starts this long before a planned drain."""
@@ -21,13 +21,13 @@ MOVERS = frozenset({"composer", "scaler"})
 """Services that drain what they are about to move: it is healthy, and will leave."""
 
 
-def with_request(wishes: Wishes, asked: WithholdRequested, *, fact: str, by: str, at: int) -> Wishes | None:
+def with_request(requests: OpenDrains, asked: WithholdRequested, *, fact: str, by: str, at: int) -> OpenDrains | None:
     """Return the requests with this one, made at `at` (ns), added; None if it changes nothing.
 
     A repeated request replaces the terms of the first as long as that is not answered; requested force stays.
     """
-    known = known_in(wishes, asked.request_id)
-    wish = WithholdWish(
+    known = known_in(requests, asked.request_id)
+    request = DrainRequest(
         request_id=asked.request_id,
         fact=fact,
         force=asked.force or (known is not None and known.force),
@@ -37,40 +37,40 @@ def with_request(wishes: Wishes, asked: WithholdRequested, *, fact: str, by: str
         reason=asked.reason,
         asked_at=at,
     )
-    if known is not None and (known.answered or _terms(known) == _terms(wish)):
+    if known is not None and (known.answered or _terms(known) == _terms(request)):
         return None
-    return (*(one for one in wishes if one is not known), wish)
+    return (*(one for one in requests if one is not known), request)
 
 
-def known_in(wishes: Wishes, request_id: str) -> WithholdWish | None:
+def known_in(requests: OpenDrains, request_id: str) -> DrainRequest | None:
     """Return the known request with this id; None if there is none."""
-    return next((wish for wish in wishes if wish.request_id == request_id), None)
+    return next((request for request in requests if request.request_id == request_id), None)
 
 
-def is_closed(wishes: Wishes) -> bool:
+def is_closed(requests: OpenDrains) -> bool:
     """Return whether one of the requests is in force, so that nothing new may be placed."""
-    return any(wish.answered or not wish.from_at for wish in wishes)
+    return any(request.answered or not request.from_at for request in requests)
 
 
-def is_doubted(wishes: Wishes) -> bool:
+def is_doubted(requests: OpenDrains) -> bool:
     """Return whether a request in force has another reason than to move the node or device."""
-    return any(wish.by not in MOVERS for wish in wishes if wish.answered or not wish.from_at)
+    return any(request.by not in MOVERS for request in requests if request.answered or not request.from_at)
 
 
-def planned(wishes: Wishes) -> list[WithholdWish]:
+def planned(requests: OpenDrains) -> list[DrainRequest]:
     """Return the unanswered requests for a later time."""
-    return [wish for wish in wishes if wish.from_at and not wish.answered]
+    return [request for request in requests if request.from_at and not request.answered]
 
 
-def vacates_from(wishes: Iterable[WithholdWish]) -> Instant | None:
+def vacates_from(requests: Iterable[DrainRequest]) -> Instant | None:
     """Return from when on jobs may have to leave before their end, for an unanswered request; None if none has to."""
     moments = (
-        max(wish.asked_at, wish.from_at - (MOVE_WAIT_NS if wish.running is RunningJobs.MOVE else 0))
-        for wish in wishes
-        if wish.running is not RunningJobs.FINISH and not wish.answered
+        max(request.asked_at, request.from_at - (MOVE_WAIT_NS if request.running is RunningJobs.MOVE else 0))
+        for request in requests
+        if request.running is not RunningJobs.FINISH and not request.answered
     )
     return min(map(Instant, moments), default=None)
 
 
-def _terms(wish: WithholdWish) -> tuple[bool, RunningJobs, int]:
-    return wish.force, wish.running, wish.from_at
+def _terms(request: DrainRequest) -> tuple[bool, RunningJobs, int]:
+    return request.force, request.running, request.from_at

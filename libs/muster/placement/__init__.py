@@ -16,7 +16,7 @@ from muster.placement.shapes import (
     ShortageReason,
     Slot,
     TaskShape,
-    TopologyWish,
+    TopologyRequest,
     share_of,
 )
 
@@ -36,6 +36,6 @@ __all__ = [
     "ShortageReason",
     "Slot",
     "TaskShape",
-    "TopologyWish",
+    "TopologyRequest",
     "share_of",
 ]

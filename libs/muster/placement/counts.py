@@ -55,10 +55,10 @@ class Asks:
         least = [max(shape.gpus, 1 if shape.gpu_milli else 0) for shape in shapes]
         self._least_devices = np.array(least, dtype=np.int64)
         self._together = np.array([ask.together for ask in asks], dtype=np.int64)
-        wishes = [(s.gpus, s.within) if s.within_required and s.gpus else _NO_SETS for s in shapes]
-        self._sets = sorted(set(wishes) - {_NO_SETS})
-        at = {wish: place for place, wish in enumerate(self._sets, start=1)}
-        self._set = np.array([at.get(wish, 0) for wish in wishes], dtype=np.int64)
+        requests = [(s.gpus, s.within) if s.within_required and s.gpus else _NO_SETS for s in shapes]
+        self._sets = sorted(set(requests) - {_NO_SETS})
+        at = {request: place for place, request in enumerate(self._sets, start=1)}
+        self._set = np.array([at.get(request, 0) for request in requests], dtype=np.int64)
         # Shapes that need more than the sets of whole devices: a full node, a share, or no device.
         self._inside = [(at, s) for at, s in enumerate(shapes) if s.within_required and (s.full_node or not s.gpus)]
         self._any_full, self._any_together = bool(self._full.any()), bool(self._together.any())

@@ -135,6 +135,6 @@ def _usable(key: StateKey, shape: TaskShape) -> int:
 def _order(
     shape: TaskShape,
 ) -> tuple[tuple[int, int, int, int], tuple[str, ...], tuple[bool, str, bool], tuple[str, ...]]:
-    wish = shape.full_node, shape.within, shape.within_required
+    request = shape.full_node, shape.within, shape.within_required
     amounts = shape.gpus, shape.gpu_milli, shape.cpu_milli, shape.memory_mib
-    return amounts, shape.gpu_models, wish, shape.models_excluded
+    return amounts, shape.gpu_models, request, shape.models_excluded

@@ -278,10 +278,14 @@ class Outlook:
 
     def _preferred(self, gang: GangRequest, groups: Sequence[Wanted], last: Ints, among: Ints) -> Ints:
         """Return the nodes of the tightest domain of a preferred level, if one has room for the gang."""
-        wish = gang.topology
-        if wish is None or wish.required or (wish.level not in self._nodes.levels and wish.level != NODE_LEVEL):
+        request = gang.topology
+        if (
+            request is None
+            or request.required
+            or (request.level not in self._nodes.levels and request.level != NODE_LEVEL)
+        ):
             return among
-        domains = self._domain(wish.level, same_model=gang.same_model)[among]
+        domains = self._domain(request.level, same_model=gang.same_model)[among]
         inside = among[domains >= 0]
         if not len(inside):
             return among

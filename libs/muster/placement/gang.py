@@ -15,11 +15,20 @@ from heapq import heapify, heappop, heappush
 from typing import Protocol
 
 from muster.placement.ledger import Ledger
+from muster.placement.plans import Group, Plan, plans
 from muster.placement.ranking import Ranking
-from muster.placement.shapes import DEVICE_MILLI, NODE_LEVEL, GangRequest, Hold, Slot, TaskShape, TopologyWish, share_of
+from muster.placement.shapes import (
+    DEVICE_MILLI,
+    NODE_LEVEL,
+    GangRequest,
+    Hold,
+    Slot,
+    TaskShape,
+    TopologyRequest,
+    share_of,
+)
 from muster.placement.state import NodeState, count, positions
 from muster.placement.topology import Domain, Path, Topology
-from muster.placement.wishes import Group, Plan, plans
 
 
 class Region(Protocol):
@@ -158,12 +167,12 @@ class Regions:
                 return True
         return False
 
-    def room_as_wished(self, region: Region, group: Group) -> int:
+    def room_as_requested(self, region: Region, group: Group) -> int:
         """Return how many replicas of a group fit in a region, within one domain if the group requires it."""
-        wish = group.wish
-        if wish is None or not wish.required or is_within(region, wish.level):
+        request = group.wish
+        if request is None or not request.required or is_within(region, request.level):
             return self.room(region, group.shape)
-        return max([self.room(domain, group.shape) for domain in self.within(region, wish.level)], default=0)
+        return max([self.room(domain, group.shape) for domain in self.within(region, request.level)], default=0)
 
     def idle_milli(self, region: Region) -> int:
         """Return the idle milli-GPUs of a region."""
@@ -233,7 +242,7 @@ class GangPlacer:
             if plan.is_elastic:
                 if not self._place_elastic(plan):
                     return None
-            elif not self._place_as_wished(plan):
+            elif not self._place_as_requested(plan):
                 return None
             return tuple(sorted(self._trial, key=lambda hold: (hold.slot.group, hold.slot.replica)))
         finally:
@@ -244,12 +253,12 @@ class GangPlacer:
         """Place all replicas; else as many as fit, as close together as possible."""
         regions = self.regions
         if all(regions.has_room(regions.everywhere, group.shape, group.most) for group in plan.groups):
-            if self._place_as_wished(plan.with_most()):
+            if self._place_as_requested(plan.with_most()):
                 return True
             self._undo(0)
-        wish = plan.wish
-        if wish is not None and wish.required:
-            domains = regions.within(regions.everywhere, wish.level)
+        request = plan.wish
+        if request is not None and request.required:
+            domains = regions.within(regions.everywhere, request.level)
             return any(self._grow_in(domain, plan) for domain in self._able(domains, plan.groups))
         return self._grow_in(regions.everywhere, plan)
 
@@ -264,7 +273,7 @@ class GangPlacer:
         counts = [sum(hold.slot.group == group.index for hold in grown) for group in plan.groups]
         exact = plan.with_counts(counts)
         if region is self.regions.everywhere:
-            is_placed = self._place_as_wished(exact)
+            is_placed = self._place_as_requested(exact)
         else:
             is_placed = self._fill(region, exact.groups)
         if not is_placed:
@@ -288,22 +297,22 @@ class GangPlacer:
                 return False
         return True
 
-    def _place_as_wished(self, plan: Plan) -> bool:
+    def _place_as_requested(self, plan: Plan) -> bool:
         """Place exactly the replicas of each group."""
-        wish, everywhere = plan.wish, self.regions.everywhere
-        if wish is not None:
-            if self._place_in_wish(everywhere, wish, plan.groups) is not None:
+        request, everywhere = plan.wish, self.regions.everywhere
+        if request is not None:
+            if self._place_in_request(everywhere, request, plan.groups) is not None:
                 return True
-            if wish.required:
+            if request.required:
                 return False
-        return self._fill_each(everywhere, plan.groups, is_spread=wish is not None)
+        return self._fill_each(everywhere, plan.groups, is_spread=request is not None)
 
     # --- regions -----------------------------------------------------------------------------------------
 
-    def _place_in_wish(self, region: Region, wish: TopologyWish, groups: Sequence[Group]) -> Region | None:
+    def _place_in_request(self, region: Region, request: TopologyRequest, groups: Sequence[Group]) -> Region | None:
         """Place all groups in one domain of the requested level; if it is only preferred, of a wider one if needed."""
-        levels = self.regions.widening(wish.level, region)
-        for level in levels[:1] if wish.required else levels:
+        levels = self.regions.widening(request.level, region)
+        for level in levels[:1] if request.required else levels:
             home = self._place_in_one(self.regions.within(region, level), groups)
             if home is not None:
                 return home
@@ -322,7 +331,7 @@ class GangPlacer:
         """Return the domains with room for every group: the largest growth first, then the tightest."""
         able = []
         for domain in domains:
-            rooms = [self.regions.room_as_wished(domain, group) for group in groups]
+            rooms = [self.regions.room_as_requested(domain, group) for group in groups]
             if all(room >= group.replicas for room, group in zip(rooms, groups, strict=True)):
                 most = [-min(room, group.most) for room, group in zip(rooms, groups, strict=True)]
                 able.append((most, rooms[0], self.regions.idle_milli(domain), domain.path, domain))
@@ -342,10 +351,10 @@ class GangPlacer:
 
     def _place_group(self, region: Region, group: Group, *, is_spread: bool) -> Region | None:
         """Place a group in this region as it requests, and return the region in which it may grow."""
-        wish = group.wish
-        if wish is not None and not is_within(region, wish.level):
-            home = self._place_in_wish(region, wish, [replace(group, wish=None)])
-            if home is not None or wish.required:
+        request = group.wish
+        if request is not None and not is_within(region, request.level):
+            home = self._place_in_request(region, request, [replace(group, wish=None)])
+            if home is not None or request.required:
                 return home
             is_spread = True
         replicas = range(group.replicas)

@@ -5,9 +5,9 @@ from typing import NamedTuple
 
 import numpy as np
 
+from muster.placement.plans import shapes_of
 from muster.placement.shapes import NODE_LEVEL, GangRequest, GroupRequest, TaskShape
 from muster.placement.timeline import Ints, Nodes, Rows
-from muster.placement.wishes import shapes_of
 
 
 class Wanted(NamedTuple):
@@ -22,9 +22,9 @@ def wanted(gang: GangRequest, nodes: Nodes, device_levels: Collection[str]) -> l
     """Return the conditions for a gang to fit, per group; sufficient for one group. `device_levels` as in `plans`."""
 
     def level(group: GroupRequest) -> str:
-        wish = group.topology
-        if wish is not None and wish.required and (wish.level == NODE_LEVEL or wish.level in nodes.levels):
-            return wish.level
+        request = group.topology
+        if request is not None and request.required and (request.level == NODE_LEVEL or request.level in nodes.levels):
+            return request.level
         return ""
 
     shapes = shapes_of(gang, device_levels)
@@ -33,9 +33,9 @@ def wanted(gang: GangRequest, nodes: Nodes, device_levels: Collection[str]) -> l
 
 def required_level(gang: GangRequest, nodes: Nodes) -> str:
     """Return the level of which the whole gang requires one domain; "" for none."""
-    wish = gang.topology
-    is_between_nodes = wish is not None and (wish.level == NODE_LEVEL or wish.level in nodes.levels)
-    return wish.level if wish is not None and wish.required and is_between_nodes else ""
+    request = gang.topology
+    is_between_nodes = request is not None and (request.level == NODE_LEVEL or request.level in nodes.levels)
+    return request.level if request is not None and request.required and is_between_nodes else ""
 
 
 class Moment(NamedTuple):

@@ -158,10 +158,10 @@ def grade_of(key: StateKey, shape: TaskShape, demand: Demand) -> int:
             score = demand.points(key, after)
             if score > points:
                 points, share = score, choice
-    return (_POINTS_END * _is_as_wished(key, shape) + 2 * points + _is_close(key, shape)) * _SHARES + share
+    return (_POINTS_END * _is_as_requested(key, shape) + 2 * points + _is_close(key, shape)) * _SHARES + share
 
 
-def _is_as_wished(key: StateKey, shape: TaskShape) -> bool:
+def _is_as_requested(key: StateKey, shape: TaskShape) -> bool:
     """Return whether a preferred level inside the node holds the devices, which counts more than the score."""
     return bool(shape.within) and not shape.within_required and stands_within(key, shape, shape.within)
 

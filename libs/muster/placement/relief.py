@@ -210,8 +210,12 @@ class _Relief:
     def _is_anywhere(self) -> bool:
         """Return whether the gang's replicas may be on any nodes, so that counting over the fleet is exact."""
         gang = self._gang
-        wishes = (gang.topology, gang.groups[0].topology)
-        return len(gang.groups) == 1 and not gang.same_model and not any(wish and wish.required for wish in wishes)
+        requests = (gang.topology, gang.groups[0].topology)
+        return (
+            len(gang.groups) == 1
+            and not gang.same_model
+            and not any(request and request.required for request in requests)
+        )
 
     def _count_elsewhere(self, taken: Sequence[Victim]) -> None:
         """Count the room on nodes without these victims once; the room on their nodes is counted repeatedly."""

@@ -18,10 +18,10 @@ import numpy as np
 
 from muster.placement.counts import Ask, Asks, Counts, States
 from muster.placement.ledger import Ledger
+from muster.placement.plans import Plan, plans
 from muster.placement.shapes import NODE_LEVEL, GangRequest
 from muster.placement.state import StateKey
 from muster.placement.topology import Path, Topology
-from muster.placement.wishes import Plan, plans
 
 DEAD_COLUMNS_MAX = 256
 """Requests without a waiting gang that are still counted, per level; beyond it the table is rebuilt."""

@@ -163,7 +163,7 @@ class TaskShape:
 
 
 @dataclass(frozen=True, slots=True)
-class TopologyWish:
+class TopologyRequest:
     """A topology request: replicas close together within one domain of `level`, required or preferred.
 
     For "node" or a level of nodes, all replicas are in one domain. For a level inside nodes ("socket"), it applies to
@@ -185,7 +185,7 @@ class GroupRequest:
     shape: TaskShape
     replicas: int
     least: int | None = None
-    topology: TopologyWish | None = None
+    topology: TopologyRequest | None = None
 
     def __post_init__(self) -> None:
         if self.replicas < 1:
@@ -204,7 +204,7 @@ class GangRequest:
     """Task groups that run together or not at all; with `same_model` all GPUs are of one model."""
 
     groups: tuple[GroupRequest, ...]
-    topology: TopologyWish | None = None
+    topology: TopologyRequest | None = None
     same_model: bool = False
 
     def __post_init__(self) -> None:

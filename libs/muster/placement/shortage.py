@@ -13,10 +13,10 @@ from numpy.typing import NDArray
 from muster.placement.counts import Ask, Asks, States
 from muster.placement.gang import GangPlacer
 from muster.placement.ledger import Ledger
+from muster.placement.plans import Group, Plan
 from muster.placement.shapes import DEVICE_MILLI, GangRequest, Shortage, ShortageReason, TaskShape, share_of
 from muster.placement.state import allows
 from muster.placement.topology import Topology
-from muster.placement.wishes import Group, Plan
 
 
 class Survey:
@@ -67,9 +67,9 @@ class Explainer:
         return None
 
     def _explain_topology(self, plan: Plan) -> Shortage | None:
-        wish, levels, regions = plan.wish, self._topology.levels(), self._placer.regions
-        wishes = [(wish, plan.groups), *((group.wish, (group,)) for group in plan.groups)]
-        for required, groups in wishes:
+        request, levels, regions = plan.wish, self._topology.levels(), self._placer.regions
+        requests = [(request, plan.groups), *((group.wish, (group,)) for group in plan.groups)]
+        for required, groups in requests:
             if required is None or not required.required:
                 continue
             if required.level not in regions.levels():
@@ -78,7 +78,7 @@ class Explainer:
             domains = regions.within(regions.everywhere, required.level)
             most = [max([regions.room(domain, group.shape) for domain in domains], default=0) for group in groups]
             rooms = list(zip(most, groups, strict=True))
-            if required is wish or any(have < group.replicas for have, group in rooms):
+            if required is request or any(have < group.replicas for have, group in rooms):
                 held = " + ".join(f"{min(have, group.replicas)} of {_asked(group)}" for have, group in rooms)
                 words = f"the fleet has room, but one {required.level} holds at most {held} replicas"
                 return _shortage(ShortageReason.TOPOLOGY, words)

@@ -13,7 +13,7 @@ from muster.quota.formulas import NOTHING, Ceiling
 from muster.quota.policy import DEFAULT, DEPTH_MAX, Policy, resolve
 from muster.quota.queue_checks import Refusal, refusal_of
 from muster.quota.tree import QueueRecord, attach, link, settle_all, settle_bounds, settle_knobs
-from muster.schemas.facts.queue import GPU, QueueSpec, QueueState, QueueWish, Used
+from muster.schemas.facts.queue import GPU, PendingQueueChange, QueueSpec, QueueState, Used
 
 __all__ = ["Ceiling", "QueueRecord", "QueueTree", "Refusal"]
 
@@ -50,7 +50,7 @@ class QueueTree:
     """All queues, with their usage and limits, and requested changes that wait for an answer."""
 
     def __init__(self) -> None:
-        self.wishes: dict[str, QueueWish] = {}
+        self.wishes: dict[str, PendingQueueChange] = {}
         """Requested changes by the id of their fact."""
         self.relieved: set[tuple[str, str]] = set()
         """(queue, resource) of which less is held, or more may be held, since a reader cleared the set."""

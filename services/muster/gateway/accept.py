@@ -206,14 +206,14 @@ def refuse_other_body(stored: Job, asked: Job) -> None:
         )
 
 
-def _refuse_level(wish: Topology | None, shapes: tuple[Shape, ...], *, path: str) -> None:
-    if wish is None or not wish.required:
+def _refuse_level(request: Topology | None, shapes: tuple[Shape, ...], *, path: str) -> None:
+    if request is None or not request.required:
         return
     levels = {NODE_LEVEL: None} | {level: None for shape in shapes for level in shape.levels}
-    if wish.level not in levels:
+    if request.level not in levels:
         known = ", ".join(list(levels)[:NAMES_TOLD_MAX])
         raise invalid(
-            f"no node has the topology level {wish.level!r}", field=f"{path}.level", cure=f"The fleet has: {known}."
+            f"no node has the topology level {request.level!r}", field=f"{path}.level", cure=f"The fleet has: {known}."
         )
 
 

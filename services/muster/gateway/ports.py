@@ -10,7 +10,7 @@ from muster.schemas.access import TokenRecord, TokenView
 from muster.schemas.apiserver import ApiServerReport, ClusterView
 from muster.schemas.base import JobId, Wire
 from muster.schemas.facts.job import JobCancelRequested
-from muster.schemas.facts.job_wishes import Ask, JobEditRequested, JobHoldRequested, JobPriorityRequested
+from muster.schemas.facts.job_requests import Ask, JobEditRequested, JobHoldRequested, JobPriorityRequested
 from muster.schemas.facts.queue import QueueSpec
 from muster.schemas.facts.reservation import ReservationSpec
 from muster.schemas.facts.workload import JobRefused
@@ -90,7 +90,7 @@ class RequestLog(Protocol):
         """Store `refused`, unless the job was refused before."""
         ...
 
-    async def is_refused(self, job_id: JobId, wish: str) -> bool:
+    async def is_refused(self, job_id: JobId, request: str) -> bool:
         """Return whether the newest answer to the job is a `refused` for the request fact with the id `wish`."""
         ...
 

@@ -86,13 +86,13 @@ class NatsRequestLog:
         draft = Draft("job", job.id, "refused", payload, trace=job.trace)
         await self._store(draft, ids.request_fact_id("refused", job.id, payload.wish))
 
-    async def is_refused(self, job_id: str, wish: str) -> bool:
+    async def is_refused(self, job_id: str, request: str) -> bool:
         """Return whether the newest `refused` of the job answers the request `wish`."""
         try:
             refused, _ = await self._newest(job_id, "refused")
         except NotStoredError as error:
             raise UnreachableError(str(error)) from error
-        return refused is not None and isinstance(refused.payload, JobRefused) and refused.payload.wish == wish
+        return refused is not None and isinstance(refused.payload, JobRefused) and refused.payload.wish == request
 
     async def request_of_job(self, job: JobView, asked: JobRequest, *, key: str) -> None:
         """Store a request about a job. The same key with another priority is another request."""

@@ -120,8 +120,8 @@ def survey_fabrics(engine: Engine) -> None:
 
 def set_queue(engine: Engine, spec: QueueSpec, *, at: str) -> None:
     """Make or change a queue, now. at: where it stands, for errors. Raises InputError if the scheduler refuses it."""
-    wish = QueueChangeRequested(spec=spec, principal=PRINCIPAL)
-    engine.write("federation", "queue", spec.name, "change-forwarded", wish)
+    request = QueueChangeRequested(spec=spec, principal=PRINCIPAL)
+    engine.write("federation", "queue", spec.name, "change-forwarded", request)
     for fact in engine.settle_core("scheduler", only=lambda draft: draft.kind == "queue"):
         if isinstance(fact.payload, QueueChangeRefused):
             raise InputError(f"{at}.{fact.payload.field}", fact.payload.reason)

@@ -8,7 +8,7 @@ import pytest_asyncio
 
 from kit.stack.living import Harness, command, job, open_harness, options
 from muster.client import ConflictError
-from muster.schemas.facts.job_wishes import Ask
+from muster.schemas.facts.job_requests import Ask
 from muster.schemas.job import JobChange, Phase
 
 pytestmark = [pytest.mark.connected, pytest.mark.asyncio(loop_scope="module")]

@@ -305,6 +305,8 @@ async def test_objects_that_were_made_while_no_agent_looked_are_taken_up_once(tm
         ended = [await space.shows(MUSTER_JOBS, name, "succeeded") for name in names]
         jobs = [text(one, "status", "jobId") for one in ended]
         assert len(set(jobs)) == len(names)
-        wishes = [fact for fact in await harness.facts() if fact.kind == "workload" and fact.name == "submit-requested"]
-        assert len(wishes) == len(names)
+        requests = [
+            fact for fact in await harness.facts() if fact.kind == "workload" and fact.name == "submit-requested"
+        ]
+        assert len(requests) == len(names)
         assert await harness.violations(jobs) == []

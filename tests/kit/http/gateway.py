@@ -104,10 +104,10 @@ class FakeLog:
         self._fail()
         self.refused[job.id] = payload
 
-    async def is_refused(self, job_id: str, wish: str) -> bool:
+    async def is_refused(self, job_id: str, request: str) -> bool:
         if self.fails is not None:
             raise UnreachableError(str(self.fails))
-        return job_id in self.refused and self.refused[job_id].wish == wish
+        return job_id in self.refused and self.refused[job_id].wish == request
 
     async def request_of_job(self, job: JobView, asked: JobRequest, *, key: str) -> None:
         self._fail()

@@ -15,7 +15,7 @@ ORDER = CreatePods("J" * 26, 1, NOW, (Slot(group=0, replica=0, node="n0"),), SPE
 
 
 class Told:
-    """Wishes of one object, and which were refused."""
+    """OpenDrains of one object, and which were refused."""
 
     def __init__(self) -> None:
         self.worklist = Worklist()

@@ -14,10 +14,10 @@ PLAN = PreflightPlan(suite="quick", checks=(CheckOrder(check="device-count"), Ch
 BAD = QUICK.model_copy(update={"work": SimulatedWorkSettings(bad_nodes={"gpu-0002": "gpu-health"})})
 
 
-def wishing(wish: str) -> Job:
+def wishing(request: str) -> Job:
     plain = job(1, run_s=30.0)
     return plain.model_copy(
-        update={"spec": plain.spec.model_copy(update={"labels": {**plain.spec.labels, PREFLIGHT: wish}})}
+        update={"spec": plain.spec.model_copy(update={"labels": {**plain.spec.labels, PREFLIGHT: request}})}
     )
 
 

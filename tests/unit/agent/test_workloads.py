@@ -18,11 +18,11 @@ def agent() -> WatchingAgent:
 def test_an_object_that_asks_is_one_wish_in_the_name_of_its_namespace(agent: WatchingAgent) -> None:
     agent.see(seen())
     agent.see(seen())
-    wish = agent.asked()
+    request = agent.asked()
     assert agent.names() == ["submit-requested"]
-    assert (wish.spec, wish.principal) == (SPEC, "kubernetes:blue")
-    assert (wish.origin.kind, wish.origin.namespace, wish.origin.uid) == ("MusterJob", "blue", "u-1")
-    assert wish.job_id == ids.origin_job_id(team="blue", cluster="local", namespace="blue", uid="u-1")
+    assert (request.spec, request.principal) == (SPEC, "kubernetes:blue")
+    assert (request.origin.kind, request.origin.namespace, request.origin.uid) == ("MusterJob", "blue", "u-1")
+    assert request.job_id == ids.origin_job_id(team="blue", cluster="local", namespace="blue", uid="u-1")
 
 
 def test_a_namespace_asks_for_the_team_that_the_settings_name(agent: WatchingAgent) -> None:

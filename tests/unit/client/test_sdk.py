@@ -31,7 +31,7 @@ from muster.client import (
 from muster.gateway.api import changes
 from muster.gateway.feed import FedFact
 from muster.schemas.facts.job import JobQueued
-from muster.schemas.facts.job_wishes import Ask
+from muster.schemas.facts.job_requests import Ask
 from muster.schemas.job import Phase
 from muster.schemas.views import JobView
 

@@ -5,7 +5,7 @@ from kit.federation_clusters import FederatedClusters
 from kit.federation_phases import phase
 from muster.core import after
 from muster.schemas.facts.federation import ClusterPhase, JobRerouteRequested, JobReturned
-from muster.schemas.facts.job_wishes import Ask
+from muster.schemas.facts.job_requests import Ask
 
 
 def test_a_drained_cluster_gets_no_new_jobs_and_is_asked_for_those_that_have_not_started() -> None:

@@ -13,7 +13,7 @@ from muster.federation.core import core as core_module
 from muster.federation.core import state as state_module
 from muster.federation.core.copies import copy_id
 from muster.schemas.facts.control import ClusterSummary
-from muster.schemas.facts.job_wishes import Ask
+from muster.schemas.facts.job_requests import Ask
 from muster.schemas.job import Job, Phase
 
 TWO = (MemberPlan("near"), MemberPlan("atlas"))
@@ -295,8 +295,8 @@ def test_every_job_is_routed_or_cancelled_once_whatever_happens_in_which_order(e
         assert len(ends) == (one.id in submitted), "each accepted job goes to one cluster, or ends here"
         assert world.names(one).count("cancel-forwarded") <= 1
         newest_are_forwarded_once(world, one)
-    for wish in _ASK:
-        forwarded_once_in_order(world, wish)
+    for request in _ASK:
+        forwarded_once_in_order(world, request)
 
 
 ASKS = (*Ask, "requeue", "edit")
@@ -324,8 +324,8 @@ def newest_are_forwarded_once(world: VirtualFederation, one: Job) -> None:
         assert set(newest) <= set(causes)
 
 
-def forwarded_once_in_order(world: VirtualFederation, wish: str) -> None:
-    asked, forwarded = ([f for f in world.log if f.name == f"{wish}-{how}"] for how in ("requested", "forwarded"))
+def forwarded_once_in_order(world: VirtualFederation, request: str) -> None:
+    asked, forwarded = ([f for f in world.log if f.name == f"{request}-{how}"] for how in ("requested", "forwarded"))
     assert sorted(fact.causes for fact in forwarded) == sorted((fact.id,) for fact in asked)
     for about in {fact.subject_id for fact in asked}:
         causes = [fact.causes for fact in forwarded if fact.subject_id == about]

@@ -6,7 +6,7 @@ from muster.federation.core import FederationCore, MemberPlan
 from muster.federation.core.answers import answer_assignment, answer_federation
 from muster.federation.core.turns import UNKNOWN_CLUSTER
 from muster.schemas.facts.federation import JobRerouteRequested
-from muster.schemas.facts.job_wishes import Ask
+from muster.schemas.facts.job_requests import Ask
 from muster.schemas.facts.node import CordonRequested
 from muster.schemas.facts.workload import JobRefused
 from muster.schemas.job import Job, WorkloadRef

@@ -3,7 +3,7 @@
 import pytest
 
 from kit.http.gateway import FakeHarness
-from muster.schemas.facts.job_wishes import JobEditRequested, JobPriorityRequested
+from muster.schemas.facts.job_requests import JobEditRequested, JobPriorityRequested
 from muster.schemas.job import Phase
 from muster.schemas.views import JobView
 

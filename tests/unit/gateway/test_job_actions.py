@@ -6,7 +6,7 @@ import pytest
 
 from kit.http.gateway import FakeHarness
 from muster.gateway.views import waits
-from muster.schemas.facts.job_wishes import Ask
+from muster.schemas.facts.job_requests import Ask
 from muster.schemas.job import Phase
 from muster.schemas.queries import WhyAnswer
 from muster.schemas.views import JobView

@@ -67,8 +67,8 @@ def happen(harness: Checked, step: tuple[object, ...]) -> None:
         case "later":
             harness.now = after(harness.now, float(str(first)))
         case "verify":
-            wish = VerifyRequested(principal="ann", trust=bool(second))
-            harness.write("federation", "node", str(first), "verify-forwarded", wish)
+            request = VerifyRequested(principal="ann", trust=bool(second))
+            harness.write("federation", "node", str(first), "verify-forwarded", request)
         case "reset":
             asked = BrakeResetRequested(principal="ann", skip=bool(first))
             harness.write("federation", "health", "brake", "brake-reset-forwarded", asked)

@@ -6,7 +6,7 @@ from kit.health import VirtualHealth, device, uuid
 from muster.core import Draft, after
 from muster.core.virtual import recover
 from muster.schemas.facts.health import HealthPhase
-from muster.schemas.facts.node import GrantState, NodeJoined, NodeLeft, Withheld, WithholdWish, WithholdWithdrawn
+from muster.schemas.facts.node import DrainRequest, GrantState, NodeJoined, NodeLeft, Withheld, WithholdWithdrawn
 
 
 @pytest.fixture
@@ -95,12 +95,12 @@ def test_a_device_that_was_taken_away_leaves_no_request_behind() -> None:
 def test_who_starts_from_a_checkpoint_withdraws_what_is_of_nothing_and_keeps_what_is_wanted(
     harness: VirtualHealth, *, unit_first: bool
 ) -> None:
-    wishes = (
-        WithholdWish(request_id=asked(harness), fact="f", by="health"),
-        WithholdWish(request_id="health.a.7.1", fact="f", by="health", answered=True),
-        WithholdWish(request_id="health.8.1.1.hold.a", fact="f", by="upgrader", answered=True),
+    requests = (
+        DrainRequest(request_id=asked(harness), fact="f", by="health"),
+        DrainRequest(request_id="health.a.7.1", fact="f", by="health", answered=True),
+        DrainRequest(request_id="health.8.1.1.hold.a", fact="f", by="upgrader", answered=True),
     )
-    grant = Draft("node", "a", "state-recorded", GrantState(released=True, wishes=wishes))
+    grant = Draft("node", "a", "state-recorded", GrantState(released=True, wishes=requests))
     grants, own = harness.state_facts("scheduler", [grant]), harness.snapshot()
     parts = [*own, *grants] if unit_first else [*grants, *own]
     other = VirtualHealth(answers=False, now=harness.now)

@@ -7,7 +7,7 @@ from muster.schemas.facts.job import JobCancelRequested, JobFinished, JobQueued
 from muster.schemas.subjects import FED_LOG, FED_UP_LOG, cluster_log
 
 NOW = Instant(5)
-WISH = JobCancelRequested(principal="me")
+REQUEST = JobCancelRequested(principal="me")
 
 
 def memory(name: str) -> MemoryLog:
@@ -20,7 +20,7 @@ async def facts(log: MemoryLog) -> list[Fact]:
 
 
 def forwarded(job: str, cluster: str) -> Draft:
-    return Draft("job", job, "cancel-forwarded", WISH, cluster=cluster)
+    return Draft("job", job, "cancel-forwarded", REQUEST, cluster=cluster)
 
 
 async def test_a_cluster_takes_what_federation_says_to_it() -> None:
@@ -31,7 +31,7 @@ async def test_a_cluster_takes_what_federation_says_to_it() -> None:
 
     await pen.append([forwarded("A", "atlas"), forwarded("B", "borealis"), forwarded("C", "")], folded_seq=2)
 
-    assert [(f.seq, f.subject_id, f.cluster, f.payload) for f in await facts(atlas)] == [(1, "A", "atlas", WISH)]
+    assert [(f.seq, f.subject_id, f.cluster, f.payload) for f in await facts(atlas)] == [(1, "A", "atlas", REQUEST)]
 
 
 async def test_reports_take_ends_and_nothing_else() -> None:

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from muster.placement import Fleet, GangRequest, GroupRequest, Hold, NodeShape, Shortage, TaskShape, TopologyWish
+from muster.placement import Fleet, GangRequest, GroupRequest, Hold, NodeShape, Shortage, TaskShape, TopologyRequest
 
 SOCKETS = (("socket", (0, 0, 0, 0, 1, 1, 1, 1)), ("pair", (0, 0, 1, 1, 2, 2, 3, 3)))
 """Eight devices, two pairs on each of two sockets."""
@@ -35,8 +35,8 @@ def within(level: str, gpus: int, *, required: bool = True) -> TaskShape:
 
 
 def gang(*groups: tuple[TaskShape, int], level: str = "", required: bool = True) -> GangRequest:
-    wish = TopologyWish(level, required) if level else None
-    return GangRequest(tuple(GroupRequest(shape, replicas) for shape, replicas in groups), wish)
+    request = TopologyRequest(level, required) if level else None
+    return GangRequest(tuple(GroupRequest(shape, replicas) for shape, replicas in groups), request)
 
 
 def one(shape: TaskShape) -> GangRequest:

@@ -117,7 +117,7 @@ def is_apart(node: NaiveNode, wanted: int) -> bool:
 
 def rank(node: NaiveNode, task: TaskShape, points: int) -> tuple[object, ...]:
     """By what nodes are preferred, without what makes them different states only."""
-    is_wish = bool(task.within) and not task.within_required and is_within(node, task, task.within)
+    is_request = bool(task.within) and not task.within_required and is_within(node, task, task.within)
     is_close = True
     if node.shape.device_domains and task.gpus > 1 and not task.full_node:
         is_close = not node.whole() and not is_apart(node, task.gpus)
@@ -125,7 +125,7 @@ def rank(node: NaiveNode, task: TaskShape, points: int) -> tuple[object, ...]:
     state = (sum(shares), node.cpu_milli, node.memory_mib, shares, node.shape.gpu_model, node.whole())
     levels = tuple(level for level, _ in node.shape.device_domains)
     parts = (levels, nested(node, levels, set(range(len(node.idle))))) if levels else ()
-    return (not is_wish, -points, not is_close, *state, parts)
+    return (not is_request, -points, not is_close, *state, parts)
 
 
 def fragmented(node: NaiveNode, demand: Mapping[TaskShape, float]) -> float:

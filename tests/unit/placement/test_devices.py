@@ -2,7 +2,17 @@
 
 import pytest
 
-from muster.placement import Fleet, Hold, NodeShape, ShapeError, Shortage, ShortageReason, Slot, TaskShape, TopologyWish
+from muster.placement import (
+    Fleet,
+    Hold,
+    NodeShape,
+    ShapeError,
+    Shortage,
+    ShortageReason,
+    Slot,
+    TaskShape,
+    TopologyRequest,
+)
 from muster.placement.shapes import GangRequest, GroupRequest
 from unit.placement.builders import SOCKETS, fleet_of, gang, node, nodes_of, one, placed, server, task, within
 
@@ -115,11 +125,11 @@ def test_of_nodes_in_use_the_one_where_devices_stand_close_is_taken_though_it_is
 def test_a_gangs_wish_for_a_level_inside_nodes_is_for_the_devices_of_each_replica() -> None:
     fleet = fleet_of([server("a"), server("b")])
     fleet.hold(fleet.place(one(task(1)))[0])
-    wish = TopologyWish("socket", required=True)
-    request = GangRequest((GroupRequest(task(4), 3), GroupRequest(task(), 1)), wish)
+    pending = TopologyRequest("socket", required=True)
+    request = GangRequest((GroupRequest(task(4), 3), GroupRequest(task(), 1)), pending)
     holds = placed(fleet, request)
     assert [set(hold.slot.devices) for hold in holds[:3]].count({4, 5, 6, 7}) == 2
-    assert isinstance(fleet.place(GangRequest((GroupRequest(task(4), 1),), wish)), Shortage)
+    assert isinstance(fleet.place(GangRequest((GroupRequest(task(4), 1),), pending)), Shortage)
 
 
 def test_nodes_that_differ_only_in_how_their_devices_are_numbered_are_one_case() -> None:

@@ -4,14 +4,14 @@ from collections import Counter
 
 import pytest
 
-from muster.placement import Fleet, GangRequest, GroupRequest, ShapeError, Shortage, TaskShape, TopologyWish
+from muster.placement import Fleet, GangRequest, GroupRequest, ShapeError, Shortage, TaskShape, TopologyRequest
 from unit.placement.builders import fleet_of, gang, node, nodes_of, one, placed, task
 
 
 def elastic(*groups: tuple[TaskShape, int, int], level: str = "", required: bool = True) -> GangRequest:
     """Groups of a shape, the least and the most replicas."""
-    wish = TopologyWish(level, required) if level else None
-    return GangRequest(tuple(GroupRequest(shape, most, least) for shape, least, most in groups), wish)
+    request = TopologyRequest(level, required) if level else None
+    return GangRequest(tuple(GroupRequest(shape, most, least) for shape, least, most in groups), request)
 
 
 def sizes(fleet: Fleet, request: GangRequest) -> list[int]:
@@ -57,8 +57,8 @@ def test_a_preferred_domain_never_makes_a_gang_smaller() -> None:
 
 def test_a_group_grows_within_its_own_domain() -> None:
     fleet = fleet_of([node(f"r{i // 2}-{i}", rack=f"r{i // 2}") for i in range(4)])
-    wish = TopologyWish("rack", required=True)
-    request = GangRequest((GroupRequest(task(8), 4, 1, wish), GroupRequest(task(8), 4, 1, wish)))
+    pending = TopologyRequest("rack", required=True)
+    request = GangRequest((GroupRequest(task(8), 4, 1, pending), GroupRequest(task(8), 4, 1, pending)))
     holds = placed(fleet, request)
     racks = [{h.slot.node[:2] for h in holds if h.slot.group == group} for group in (0, 1)]
     assert [len(rack) for rack in racks] == [1, 1]

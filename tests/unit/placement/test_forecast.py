@@ -4,7 +4,7 @@ import hypothesis.strategies as st
 from hypothesis import example, given, settings
 
 from kit.placement_world import World, gangs, observed, steps
-from muster.placement import Fleet, GangRequest, GroupRequest, Hold, Slot, TaskShape, TopologyWish
+from muster.placement import Fleet, GangRequest, GroupRequest, Hold, Slot, TaskShape, TopologyRequest
 from muster.placement.forecast import Forecast, Outlook, Release, earliest
 from unit.placement.builders import fleet_of, gang, node, one, task
 
@@ -57,14 +57,14 @@ def check_it_can_be_done(world: World, releases: list[Release], found: Forecast,
             world.fleet.hold(hold)
 
 
-ONE_SOCKET = GangRequest((GroupRequest(TaskShape(0, 5000, gpus=1), 1),), TopologyWish("socket", True))
+ONE_SOCKET = GangRequest((GroupRequest(TaskShape(0, 5000, gpus=1), 1),), TopologyRequest("socket", True))
 CORDONED = [
     ("place", one(TaskShape(0, 0))),
     ("cordon", 0),
     ("place", GangRequest((
         GroupRequest(TaskShape(0, 0, gpu_models=("A",), full_node=True), 2),
         GroupRequest(TaskShape(0, 5000, gpus=1), 4),
-        GroupRequest(TaskShape(0, 1000, gpus=1), 2, topology=TopologyWish("node", False)),
+        GroupRequest(TaskShape(0, 1000, gpus=1), 2, topology=TopologyRequest("node", False)),
     ))),
 ]  # fmt: skip
 """What comes free at once is most on nodes without sockets."""

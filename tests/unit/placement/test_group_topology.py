@@ -2,7 +2,16 @@
 
 from collections.abc import Sequence
 
-from muster.placement import Fleet, GangRequest, GroupRequest, Hold, Shortage, ShortageReason, TaskShape, TopologyWish
+from muster.placement import (
+    Fleet,
+    GangRequest,
+    GroupRequest,
+    Hold,
+    Shortage,
+    ShortageReason,
+    TaskShape,
+    TopologyRequest,
+)
 from unit.placement.builders import fleet_of, gang, node, nodes_of, one, placed, server, task
 
 
@@ -23,8 +32,10 @@ def wished(
 ) -> GangRequest:
     """Groups with a level each ("": none); required: of the groups, of_all: of the gang."""
     return GangRequest(
-        tuple(GroupRequest(shape, n, None, TopologyWish(own, required) if own else None) for shape, n, own in groups),
-        TopologyWish(level, of_all) if level else None,
+        tuple(
+            GroupRequest(shape, n, None, TopologyRequest(own, required) if own else None) for shape, n, own in groups
+        ),
+        TopologyRequest(level, of_all) if level else None,
     )
 
 
@@ -72,7 +83,7 @@ def test_a_group_on_one_node_beside_one_that_may_spread() -> None:
 def test_a_groups_wish_for_a_level_inside_nodes_is_for_its_devices_only() -> None:
     fleet = fleet_of([server("a")])
     placed(fleet, one(task(1)))
-    socket = TopologyWish("socket", required=True)
+    socket = TopologyRequest("socket", required=True)
     request = GangRequest((GroupRequest(task(4), 1, None, socket), GroupRequest(task(1), 3)))
     (hold, *_) = placed(fleet, request)
     assert hold.slot.devices == (4, 5, 6, 7)

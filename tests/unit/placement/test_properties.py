@@ -22,7 +22,7 @@ from muster.placement import (
     Hold,
     Shortage,
     TaskShape,
-    TopologyWish,
+    TopologyRequest,
 )
 from unit.placement import naive
 
@@ -77,20 +77,20 @@ def check_inside(node: naive.NaiveNode, hold: Hold, gang: GangRequest) -> None:
     own, of_all = group.topology, gang.topology
     levels = {group.shape.within} if group.shape.within_required else set()
     if not group.shape.within:
-        wish = own if own is not None and own.level in {"socket", "pair"} else None
-        if of_all is not None and of_all.level in {"socket", "pair"} and (wish is None or not wish.required):
-            wish = of_all if wish is None or of_all.required else wish
-        levels |= {wish.level} if wish is not None and wish.required else set()
+        request = own if own is not None and own.level in {"socket", "pair"} else None
+        if of_all is not None and of_all.level in {"socket", "pair"} and (request is None or not request.required):
+            request = of_all if request is None or of_all.required else request
+        levels |= {request.level} if request is not None and request.required else set()
     for level in levels:
         chosen = set(hold.slot.devices)
         assert not chosen or any(chosen <= domain for domain in naive.domains(node, level))
 
 
-def check_topology(world: World, holds: Sequence[Hold], wish: TopologyWish | None) -> None:
+def check_topology(world: World, holds: Sequence[Hold], request: TopologyRequest | None) -> None:
     """Replicas stand in one domain of a required level of nodes."""
-    if wish is None or not wish.required or wish.level in {"socket", "pair"}:
+    if request is None or not request.required or request.level in {"socket", "pair"}:
         return
-    depth = {"block": 1, "rack": 2}.get(wish.level, 0)
+    depth = {"block": 1, "rack": 2}.get(request.level, 0)
     where = {world.plain[h.slot.node].shape.domains[:depth] if depth else h.slot.node for h in holds}
     assert len(where) == 1
 
@@ -168,5 +168,5 @@ def test_a_fleet_rebuilt_from_its_holds_decides_the_same(history: list[tuple[str
         for hold in holds:
             rebuilt.hold(hold)
     for asked in (TaskShape(500, 0, gpu_milli=250), TaskShape(0, 0, gpus=1), TaskShape(1000, 1000)):
-        gang = GangRequest((GroupRequest(asked, 2),), TopologyWish("rack", required=False))
+        gang = GangRequest((GroupRequest(asked, 2),), TopologyRequest("rack", required=False))
         assert rebuilt.place(gang) == world.fleet.place(gang)

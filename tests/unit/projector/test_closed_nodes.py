@@ -4,11 +4,11 @@ from kit.projector_nodes import after
 from muster.schemas.facts.node import (
     Cordon,
     CordonRequested,
+    DrainRequest,
     GrantState,
     RunningJobs,
     Withheld,
     WithholdRequested,
-    WithholdWish,
     WithholdWithdrawn,
 )
 from muster.schemas.views import NodeView
@@ -63,7 +63,7 @@ def test_a_device_is_told_by_its_uuid_on_the_node_that_shows_it() -> None:
 
 
 def test_a_checkpoint_tells_the_same() -> None:
-    wish = WithholdWish(request_id="u1", by="upgrader", answered=True)
-    grant = GrantState(released=False, wishes=(wish,), cordon=Cordon(principal="ada", draining=True))
+    request = DrainRequest(request_id="u1", by="upgrader", answered=True)
+    grant = GrantState(released=False, wishes=(request,), cordon=Cordon(principal="ada", draining=True))
     node = after(("node", "n1", "state-recorded", grant))
     assert told(node) == [("drained", "ada", ""), ("withheld", "upgrader", "")]

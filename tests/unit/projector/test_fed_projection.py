@@ -5,7 +5,7 @@ from muster.projector.core import FedProjectorCore
 from muster.projector.core.changes import Changes
 from muster.schemas.facts.federation import JobRecalled, JobReturned
 from muster.schemas.facts.job import JobEnded, JobFinished, JobRouted, RoutedState
-from muster.schemas.facts.job_wishes import Ask, JobHoldRequested, JobPriorityRequested
+from muster.schemas.facts.job_requests import Ask, JobHoldRequested, JobPriorityRequested
 from muster.schemas.job import Phase
 from muster.schemas.registry import STATE_NAME
 from muster.schemas.views import JobView

@@ -8,7 +8,7 @@ from muster.core.instant import NS_PER_S
 from muster.projector.core import ProjectorCore
 from muster.schemas.facts import job as jobs
 from muster.schemas.facts.federation import JobReturned
-from muster.schemas.facts.job_wishes import JobEdited, JobHeld, JobReprioritised
+from muster.schemas.facts.job_requests import JobEdited, JobHeld, JobReprioritised
 from muster.schemas.facts.telemetry import JobUseReported, JobUseState, Use
 from muster.schemas.job import Job, JobSpec, Phase, Slot, TaskGroup
 from muster.schemas.registry import STATE_NAME

@@ -11,6 +11,7 @@ from muster.projector.core import ProjectorCore
 from muster.projector.core.changes import Changes
 from muster.schemas.facts.job import JobState
 from muster.schemas.facts.node import (
+    DrainRequest,
     GrantState,
     NodeJoined,
     NodeLost,
@@ -18,7 +19,6 @@ from muster.schemas.facts.node import (
     NodeState,
     Released,
     Withheld,
-    WithholdWish,
     WithholdWithdrawn,
 )
 from muster.schemas.job import Phase, Slot
@@ -223,17 +223,17 @@ def test_a_node_says_for_whom_it_is_withheld_until_they_give_it_back(
     assert (node.usable, node.reason) == (usable, reason)
 
 
-WISHES = (
-    WithholdWish(request_id="s1", answered=True),
-    WithholdWish(request_id="u2"),
+REQUESTS = (
+    DrainRequest(request_id="s1", answered=True),
+    DrainRequest(request_id="u2"),
 )
 
 
 @pytest.mark.parametrize(
     ("grant", "usable", "reason"),
     [
-        (GrantState(released=False, withhold_requests=("s1", "u2"), wishes=WISHES), False, "withheld for s1"),
-        (GrantState(released=True, withhold_requests=("u2",), wishes=WISHES[1:]), True, ""),
+        (GrantState(released=False, withhold_requests=("s1", "u2"), wishes=REQUESTS), False, "withheld for s1"),
+        (GrantState(released=True, withhold_requests=("u2",), wishes=REQUESTS[1:]), True, ""),
         (GrantState(released=False, withhold_requests=("s1",), withheld=True), False, "withheld for s1"),
         (GrantState(released=False), False, ""),
     ],

@@ -55,12 +55,12 @@ def test_the_node_and_the_request_to_withhold_it_are_said_together() -> None:
     world.node(NODE)
     choice = choose(world, 60)
     assert choice is not None
-    removal, wish = choice.drafts("s000007")
-    assert removal.together == wish.together != ""
+    removal, request = choice.drafts("s000007")
+    assert removal.together == request.together != ""
     assert isinstance(removal.payload, ScaleChosen)
-    assert isinstance(wish.payload, WithholdRequested)
-    assert removal.payload.request_id == wish.payload.request_id == "s000007"
-    assert (wish.kind, wish.subject_id, wish.payload.force) == ("node", NODE, False)
+    assert isinstance(request.payload, WithholdRequested)
+    assert removal.payload.request_id == request.payload.request_id == "s000007"
+    assert (request.kind, request.subject_id, request.payload.force) == ("node", NODE, False)
 
 
 def test_a_composable_node_stays_while_taking_it_away_would_have_saved_nothing_yet() -> None:

@@ -58,8 +58,8 @@ def test_who_takes_over_gives_it_back_too(is_given_first: bool) -> None:
     world, chosen = crossed(is_given_first=is_given_first)
     if not is_given_first:  # the scheduler's answer to what is not asked any more is a wish that it keeps
         grant = world.grants["node", chosen.node]
-        wish = world.core.state.cluster.nodes[chosen.node].wishes
-        world.grants["node", chosen.node] = grant.model_copy(update={"wishes": wish})
+        request = world.core.state.cluster.nodes[chosen.node].wishes
+        world.grants["node", chosen.node] = grant.model_copy(update={"wishes": request})
     assert given_back(world.recover().decide(world.now)) == [(chosen.node, chosen.request_id, True)]
 
 

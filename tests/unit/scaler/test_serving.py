@@ -5,7 +5,7 @@ import dataclasses
 from kit.scaler import FABRIC, MODEL, VirtualScaler, composable, config, ordinary
 from kit.scaler_jobs import busy
 from muster.schemas.facts.job import JobCancelRequested, JobReserved
-from muster.schemas.facts.job_wishes import JobHeld
+from muster.schemas.facts.job_requests import JobHeld
 from muster.schemas.facts.node import NodeLost
 from muster.schemas.facts.scale import ScaleChosen
 from muster.schemas.job import Job

@@ -185,8 +185,8 @@ class TestADeviceThatIsAskedFor:
         return world
 
     def ask(self, world: CountingScheduler, uuid: str, *, force: bool = False) -> list[Withheld]:
-        wish = WithholdRequested(request_id="move", force=force)
-        world.write("composer", "device", uuid, "withhold-requested", wish)
+        request = WithholdRequested(request_id="move", force=force)
+        world.write("composer", "device", uuid, "withhold-requested", request)
         world.settle()
         return [fact.payload for fact in world.log if fact.subject_id == uuid and fact.name == "withheld"]
 

@@ -6,7 +6,7 @@ from kit.scheduler import VirtualScheduler, job
 from kit.scheduler_checkpoints import Watched
 from muster.core import Draft
 from muster.schemas.facts.job import JobCancelRequested, JobState, PodsExited, PodsOutcome, PodsStarted
-from muster.schemas.facts.job_wishes import Ask
+from muster.schemas.facts.job_requests import Ask
 from muster.schemas.facts.node import WithholdRequested
 from muster.schemas.facts.queue import QueueChangeRequested, QueueSpec
 from muster.schemas.job import Job

@@ -5,7 +5,7 @@ import pytest
 from kit.scheduler import VirtualScheduler, belief
 from muster.scheduler.core.stores.jobs import JobRecord
 from muster.schemas.facts.job import PodsExited, PodsOutcome
-from muster.schemas.facts.job_wishes import JobEditRequested
+from muster.schemas.facts.job_requests import JobEditRequested
 from muster.schemas.job import Job, Phase
 
 

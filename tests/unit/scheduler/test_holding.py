@@ -8,7 +8,7 @@ from kit.scheduler import VirtualScheduler, belief, job
 from kit.scheduler_yard import HOUR_S, Yard, floor, hard
 from muster.scheduler.core.answers import answer_dry_run, answer_job, answer_why
 from muster.schemas.facts.job import PodsExited, PodsOutcome, PodsStarted
-from muster.schemas.facts.job_wishes import Ask
+from muster.schemas.facts.job_requests import Ask
 from muster.schemas.facts.queue import QueueOrder
 from muster.schemas.job import Job, Phase
 from muster.schemas.queries import AskDryRun, AskJob, WhyAnswer

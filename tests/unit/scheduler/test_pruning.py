@@ -122,8 +122,8 @@ def limit(name: str, extra: int, which: int) -> tuple[object, ...]:
             spec["lending_limit"] = {"gpu_milli": 1_000 * (extra // 2)}
         case 3:
             spec["quota"] = {"gpu_milli": 4_000, "gpu_milli:H100": 1_000 * extra}
-    wish = QueueChangeRequested(spec=QueueSpec.model_validate(spec), principal="root")
-    return "federation", "queue", name, "change-forwarded", wish
+    request = QueueChangeRequested(spec=QueueSpec.model_validate(spec), principal="root")
+    return "federation", "queue", name, "change-forwarded", request
 
 
 def exited(world: VirtualScheduler, one: Job, outcome: str, attempt: int) -> None:

@@ -33,10 +33,10 @@ def spec(name: str = "night", *, in_s: float = 1_000.0, for_s: float = 500.0, **
     return ReservationSpec(name=name, starts_at=starts_at, duration_s=for_s, **rest)
 
 
-def reserve(world: VirtualScheduler, wish: ReservationSpec) -> object:
+def reserve(world: VirtualScheduler, request: ReservationSpec) -> object:
     """What the scheduler answers."""
-    payload = ReserveRequested(spec=wish, principal="root")
-    asked = world.write("federation", "reservation", wish.name, "reserve-forwarded", payload)
+    payload = ReserveRequested(spec=request, principal="root")
+    asked = world.write("federation", "reservation", request.name, "reserve-forwarded", payload)
     world.settle()
     return next(fact.payload for fact in reversed(world.log) if asked.id in fact.causes)
 

@@ -466,9 +466,9 @@ def test_without_the_template_jobs_that_wait_for_a_user_s_queue_go_to_the_queue_
     world = VirtualScheduler(nodes=1, gpus=8, queues=())
     template(world)
     one = by("ada", "one")
-    wish = world.last("change-forwarded", "lab").payload
+    request = world.last("change-forwarded", "lab").payload
     world.write(
-        "federation", "queue", "lab", "change-forwarded", wish.model_copy(update={"spec": QueueSpec(name="lab")})
+        "federation", "queue", "lab", "change-forwarded", request.model_copy(update={"spec": QueueSpec(name="lab")})
     )
     world.route(one)
     world.settle()

@@ -4,7 +4,7 @@ import pytest
 
 from kit.upgrader import DAY, HOUR, NEW, VirtualUpgrader, a_campaign, node_named
 from muster.core import after
-from muster.schemas.facts.job_wishes import JobEdited
+from muster.schemas.facts.job_requests import JobEdited
 from muster.schemas.facts.node import NodeLeft, RunningJobs, WithholdRequested
 from muster.schemas.facts.operations import NodeActionRequested
 from muster.schemas.facts.upgrade import CampaignEnded, CampaignStopped, Step

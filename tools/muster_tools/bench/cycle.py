@@ -259,8 +259,8 @@ def spread(spent: Sequence[Spent]) -> Spread:
 def _fleet_and_queues(scale: Scale) -> Cell:
     """Create a cell in which every node has joined and is schedulable, and every queue exists."""
     cell, untimed = Cell(), Meter()
-    wishes = (QueueChangeRequested(spec=spec, principal="bench") for spec in queues(scale))
-    facts = [cell.write("federation", "queue", wish.spec.name, "change-forwarded", wish) for wish in wishes]
+    requests = (QueueChangeRequested(spec=spec, principal="bench") for spec in queues(scale))
+    facts = [cell.write("federation", "queue", request.spec.name, "change-forwarded", request) for request in requests]
     facts += [cell.write("agent", "node", name, "joined", node) for name, node in fleet(scale)]
     untimed.fold(cell.core, facts)
     cell.quiet(untimed)

@@ -12,13 +12,13 @@ from muster.core.seeded import uniform
 from muster.core.virtual import VirtualCluster
 from muster.schemas.facts.device import DeviceAttached, DeviceDetached
 from muster.schemas.facts.node import (
+    DrainRequest,
     GrantState,
     NodeJoined,
     NodeState,
     Released,
     Withheld,
     WithholdRequested,
-    WithholdWish,
     WithholdWithdrawn,
 )
 from muster.schemas.registry import STATE_NAME
@@ -80,11 +80,11 @@ class SchedulerStandIn:
     def states(self) -> Iterator[Draft]:
         """Yield the scheduler's part of a checkpoint."""
         for (kind, name), grant in self._grants.items():
-            wishes = tuple(
-                WithholdWish(request_id=request, answered=answered) for request, answered in grant.wishes.items()
+            requests = tuple(
+                DrainRequest(request_id=request, answered=answered) for request, answered in grant.wishes.items()
             )
-            is_withheld = bool(wishes) and all(grant.wishes.values())
-            state = GrantState(released=grant.released, wishes=wishes, withheld=is_withheld)
+            is_withheld = bool(requests) and all(grant.wishes.values())
+            state = GrantState(released=grant.released, wishes=requests, withheld=is_withheld)
             yield Draft(kind, name, STATE_NAME, state)
 
     def renew(self, kind: str, name: str) -> None:

@@ -102,7 +102,7 @@ class RequestEnded(Payload):
     failed: bool = False
 
 
-class RequestWish(Wire):
+class PendingRequestChange(Wire):
     """A change of a request without an answer yet; exactly one of the three bodies is set. fact: id of the fact that
     asked."""
 
@@ -147,11 +147,11 @@ class RequestState(StateRecord):
     """It ends because it could not be fulfilled."""
     was_running: bool = False
     """All its devices were attached once."""
-    wishes: Annotated[dict[str, RequestWish], Listed("fact")] = dataclasses.field(default_factory=dict)
+    wishes: Annotated[dict[str, PendingRequestChange], Listed("fact")] = dataclasses.field(default_factory=dict)
     """Unanswered changes, by the fact that asked; oldest first."""
 
 
-class ComposeWish(Wire):
+class PendingDeviceRequest(Wire):
     """A request that was not yet forwarded. fact: id of the fact that asked. Exactly one of the three bodies is set."""
 
     fact: str
@@ -162,7 +162,7 @@ class ComposeWish(Wire):
     trace: str = ""
 
 
-class ComposeWishes(Payload):
+class PendingDeviceRequests(Payload):
     """`state-recorded` of requests for devices in FED that are not yet forwarded; subject: the request or device."""
 
-    wishes: tuple[ComposeWish, ...] = ()
+    wishes: tuple[PendingDeviceRequest, ...] = ()

@@ -6,7 +6,7 @@ from pydantic import Field
 
 from muster.schemas.base import InstantNs, Label, Payload, Text
 from muster.schemas.facts.federation import ContactState
-from muster.schemas.facts.queue import QueueWish
+from muster.schemas.facts.queue import PendingQueueChange
 
 
 class Fence(Payload):
@@ -84,7 +84,7 @@ class ClusterState(Payload):
 
     summary: ClusterSummary | None = None
     summarised_at: InstantNs = 0
-    wishes: tuple[QueueWish, ...] = ()
+    wishes: tuple[PendingQueueChange, ...] = ()
     contact: ContactState | None = None
     pages_read_at: InstantNs = 0
     contact_lost_at: InstantNs = 0

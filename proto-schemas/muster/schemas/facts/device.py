@@ -121,7 +121,7 @@ class AttachmentFailed(Payload):
     reason: Text = ""
 
 
-class DetachWish(Wire):
+class PendingDetach(Wire):
     """A request to detach a device. fact: id of its fact. scale: the scaler's decision, "" if another service asks.
 
     keep: the request outlives a detachment that was given up; otherwise it must be repeated.
@@ -178,7 +178,7 @@ class AttachmentState(StateRecord):
     """Number of requests to drain the device."""
     holders: tuple[str, ...] = ()
     """Jobs that used it when it was detached by force."""
-    wish: DetachWish | None = None
+    wish: PendingDetach | None = None
     """The request to detach it."""
     wanted_at: RecordedInstant = NEVER
     """Since when it is to be detached."""

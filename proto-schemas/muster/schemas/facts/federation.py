@@ -176,7 +176,7 @@ class RoutingChangeRefused(Payload):
     principal: str = ""
 
 
-class RoutingWish(Wire):
+class PendingRoutingChange(Wire):
     """A change of the routing that was requested by `fact` and is not answered."""
 
     fact: str
@@ -190,10 +190,10 @@ class RoutingState(Payload):
     policy: RoutingPolicy | None = None
     version: int = 0
     principal: str = ""
-    wishes: tuple[RoutingWish, ...] = ()
+    wishes: tuple[PendingRoutingChange, ...] = ()
 
 
-class ClusterWish(Wire):
+class PendingClusterChange(Wire):
     """A drain or resume of a cluster that was requested by `fact` and is not answered. Exactly one of both is set."""
 
     fact: str
@@ -231,7 +231,7 @@ class MemberState(StateRecord):
     """GPUs that become free per second, in thousandths, smoothed."""
     freed_at: InstantNs = 0
     """When that was last computed."""
-    wishes: tuple[ClusterWish, ...] = ()
+    wishes: tuple[PendingClusterChange, ...] = ()
     """Requests without an answer."""
 
 

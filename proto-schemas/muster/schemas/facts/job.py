@@ -6,7 +6,7 @@ from typing import Protocol
 
 from muster.schemas.base import InstantNs, JobId, Payload, Text
 from muster.schemas.facts.federation import Assignment, JobRecalled, Reroute
-from muster.schemas.facts.job_wishes import EditWish, JobHeld, JobWish, RequeueWish
+from muster.schemas.facts.job_requests import EditWish, JobHeld, PendingJobRequest, RequeueWish
 from muster.schemas.facts.operations import NodeExcluded, PreflightFailed, PreflightPlan
 from muster.schemas.job import Job, Phase, Priority, Slot
 from muster.schemas.record import StateRecord
@@ -341,7 +341,7 @@ class JobState(StateRecord):
     """The hold in effect: by whom, and why."""
     priority: Priority | None = None
     """The newest requested priority; None: as in the job."""
-    wishes: tuple[JobWish, ...] = ()
+    wishes: tuple[PendingJobRequest, ...] = ()
     """Requests without an answer."""
     picked: tuple[str, ...] = ()
     """UUIDs of devices that the kubelet picked for its attempt, as far as they were observed."""
@@ -405,7 +405,7 @@ class RoutedState(StateRecord):
     """The newest cancellation."""
     cancel_fact: str = ""
     """Id of the fact that requested the cancellation."""
-    wishes: tuple[JobWish, ...] = ()
+    wishes: tuple[PendingJobRequest, ...] = ()
     """Other requests that are not yet forwarded."""
     assignment: int = 0
     """Number of its newest assignment to a cluster, as in `routed`; 0: never assigned."""
@@ -416,7 +416,7 @@ class RoutedState(StateRecord):
     routed_at: InstantNs = 0
     reroute: Reroute | None = None
     """The reroute under way."""
-    standing: tuple[JobWish, ...] = ()
+    standing: tuple[PendingJobRequest, ...] = ()
     """Forwarded requests, to be forwarded to the next cluster, too."""
     owed: tuple[Assignment, ...] = ()
     """Assignments that clusters were told to drop and have not confirmed."""

@@ -187,7 +187,7 @@ class GroupState(Payload):
     failed: tuple[Label, ...] = ()
 
 
-class WithholdWish(Wire):
+class DrainRequest(Wire):
     """One drain request, as the scheduler keeps it. fact: id of its fact. answered: `withheld` was emitted.
 
     by: the requesting service, "" if unknown. running, from_at, reason: as requested; from_at is 0 if that time had
@@ -215,6 +215,6 @@ class GrantState(Payload):
     released: bool
     withhold_requests: tuple[str, ...] = ()
     withheld: bool = False
-    wishes: tuple[WithholdWish, ...] = ()
+    wishes: tuple[DrainRequest, ...] = ()
     last_fact: str = ""
     cordon: Cordon | None = None

@@ -207,7 +207,7 @@ class NodeWorkState(Payload):
     is_repair: bool = False
 
 
-class OperationWish(Wire):
+class PendingOperation(Wire):
     """An operator's request for a cluster that the federation has not forwarded yet. fact: id of its fact.
 
     kind, subject_id, name: of that fact; body: its payload as JSON; cluster: "" for every cluster.
@@ -222,11 +222,11 @@ class OperationWish(Wire):
     trace: str = ""
 
 
-class OperationWishes(Payload):
+class PendingOperations(Payload):
     """`state-recorded` of operations, by the federation: requests that are not forwarded yet (subject `asked`).
     Subject `folded` has the ids of the requests that were folded."""
 
-    wishes: tuple[OperationWish, ...] = ()
+    wishes: tuple[PendingOperation, ...] = ()
     folded: tuple[Label, ...] = ()
     """Ids of the newest requests of the gateway, oldest first: a repeated request has no effect."""
 

@@ -172,7 +172,7 @@ class QueueState(Payload):
     used: tuple[Used, ...] = ()
 
 
-class QueueWish(Wire):
+class PendingQueueChange(Wire):
     """A change without an answer yet. fact: id of the fact that requested it; trace: its trace."""
 
     fact: str
@@ -181,7 +181,7 @@ class QueueWish(Wire):
     trace: str = ""
 
 
-class QueueWishes(Payload):
+class PendingQueueChanges(Payload):
     """`state-recorded` of a queue in the federation: changes that are not forwarded yet."""
 
-    wishes: tuple[QueueWish, ...] = ()
+    wishes: tuple[PendingQueueChange, ...] = ()

@@ -86,7 +86,7 @@ class BookingEnded(Payload):
     reason: Text = ""
 
 
-class ReservationWish(Wire):
+class PendingReservation(Wire):
     """A request without an answer, or not yet forwarded. fact: id of its fact; spec None: it requests the end."""
 
     fact: str
@@ -104,7 +104,7 @@ class ReservationState(Payload):
     """
 
     spec: ReservationSpec | None = None
-    wishes: tuple[ReservationWish, ...] = ()
+    wishes: tuple[PendingReservation, ...] = ()
     starts_at: InstantNs = 0
     slots: tuple[Slot, ...] = ()
     last_fact: str = ""

@@ -227,7 +227,7 @@ class NodeStepped(Payload):
     cordoned_by: str = ""
 
 
-class CampaignWish(Wire):
+class PendingCampaignChange(Wire):
     """A request without an answer. fact: id of its fact; spec: of a start."""
 
     fact: str
@@ -266,7 +266,7 @@ class CampaignState(StateRecord):
     ended: CampaignEnded | None = None
     """The result of an ended campaign."""
     ended_at: RecordedInstant = NEVER
-    wishes: tuple[CampaignWish, ...] = ()
+    wishes: tuple[PendingCampaignChange, ...] = ()
     """Set only in checkpoints: the upgrader keeps unanswered requests together."""
     last_fact: str = ""
     """Id of the newest fact that changed it."""

@@ -16,7 +16,7 @@ from muster.schemas.facts.operations import (
 )
 from muster.schemas.job import JobSpec
 
-WISHED = "as the job's label asks"
+AS_LABELED = "as the job's label asks"
 SIGMA = 0.2  # deviation of the logarithm of all times here
 FAIL, FAIL_ONCE, CANNOT_RUN, HANG = "fail", "fail-once", "cannot-run", "hang"
 
@@ -54,7 +54,7 @@ def results_of(
         troubled, outcome = _trouble(behaviour, checks, node, seed=seed, purpose=purpose, is_repaired=node in repaired)
         if wished and node == nodes[0]:
             found = CheckOutcome.CANNOT_RUN if wished == CANNOT_RUN else CheckOutcome.FAIL
-            yield CheckResult(node=node, check=catalogue.COMMAND, outcome=found, detail=WISHED)
+            yield CheckResult(node=node, check=catalogue.COMMAND, outcome=found, detail=AS_LABELED)
         for one in checks:
             is_troubled = one.check == troubled
             yield CheckResult(
@@ -65,7 +65,7 @@ def results_of(
             )
 
 
-def wished_of(spec: JobSpec, attempt: int) -> str:
+def requested_of(spec: JobSpec, attempt: int) -> str:
     """Return the outcome that the job's label asks for; "" for none."""
     wished = spec.labels.get(labels.PREFLIGHT, "")
     return wished if wished in (FAIL, CANNOT_RUN) or (wished == FAIL_ONCE and attempt == 1) else ""

@@ -95,15 +95,15 @@ class NodeFacts:
         return True
 
     @FOLDS.on("node", "withhold-requested", WithholdRequested)
-    def _closed(self, fact: Fact, wish: WithholdRequested) -> bool:
+    def _closed(self, fact: Fact, request: WithholdRequested) -> bool:
         """Fold the agent's own request to drain the node; other services make their own requests."""
         node = self._pods.nodes.get(fact.subject_id)
         if fact.writer != "agent":
             return True
         if node is None:
             return False
-        node.closed, node.is_withheld = wish.reason or CLOSED, False
-        self._cluster.acknowledge(NodeClosedSeen(fact.subject_id, wish.reason), at=fact.time)
+        node.closed, node.is_withheld = request.reason or CLOSED, False
+        self._cluster.acknowledge(NodeClosedSeen(fact.subject_id, request.reason), at=fact.time)
         return True
 
     @FOLDS.on("node", "withheld", Withheld)
@@ -115,12 +115,12 @@ class NodeFacts:
         return True
 
     @FOLDS.on("node", "withhold-withdrawn", WithholdWithdrawn)
-    def _opened(self, fact: Fact, wish: WithholdWithdrawn) -> bool:
+    def _opened(self, fact: Fact, request: WithholdWithdrawn) -> bool:
         """Fold a withdrawal; one that crossed the answer is repeated with `after_withheld`."""
         node = self._pods.nodes.get(fact.subject_id)
         if fact.writer != "agent":
             return True
-        if node is None or (node.is_withheld and not wish.after_withheld):
+        if node is None or (node.is_withheld and not request.after_withheld):
             return False
         node.closed, node.is_withheld = "", False
         self._cluster.acknowledge(NodeOpenSeen(fact.subject_id), at=fact.time)

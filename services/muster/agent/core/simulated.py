@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from muster.agent.core.behaviour import Behaviour
-from muster.agent.core.checking import action_ended, action_s, checks_s, results_of, wished_of
+from muster.agent.core.checking import action_ended, action_s, checks_s, requested_of, results_of
 from muster.agent.core.cluster import (
     OBSERVATIONS_MAX,
     CheckpointSeen,
@@ -289,7 +289,7 @@ class SimulatedCluster:
             seed=self._behaviour.seed,
             purpose=f"{effect.job_id}/{effect.attempt}",
             repaired=self._work.repaired,
-            wished=wished_of(effect.spec, effect.attempt),
+            wished=requested_of(effect.spec, effect.attempt),
         )
         return tuple(found)
 

@@ -124,11 +124,11 @@ class Changes:
         """Return when its node shows the device."""
         return on_grid(after(effect.at, self._groups.visible_s))
 
-    def refusal(self, wish: AddNode) -> str:
+    def refusal(self, request: AddNode) -> str:
         """Return why this node does not come up, "" if it does."""
-        if wish.group not in self._groups.by_name:
-            return f"there is no node group {wish.group!r}"
-        return "the machine did not come up" if fails_to_come(self._behaviour, scale=wish.scale) else ""
+        if request.group not in self._groups.by_name:
+            return f"there is no node group {request.group!r}"
+        return "the machine did not come up" if fails_to_come(self._behaviour, scale=request.scale) else ""
 
     def _begin(self, key: _Key, due: Instant, change: Change) -> None:
         if key not in self._under_way:
@@ -276,17 +276,19 @@ class SimulatedNodes:
                     node.description = _with(node.description, change)
                     self._show(change.node, node)
 
-    def _come(self, wish: AddNode, moment: Instant) -> None:
-        reason = self._changes.refusal(wish) or ("there is a node of this name" if wish.node in self._nodes else "")
+    def _come(self, request: AddNode, moment: Instant) -> None:
+        reason = self._changes.refusal(request) or (
+            "there is a node of this name" if request.node in self._nodes else ""
+        )
         if reason:
-            self._failed[wish.scale] = ProvisionFailedSeen(wish.scale, wish.group, wish.node, reason)
+            self._failed[request.scale] = ProvisionFailedSeen(request.scale, request.group, request.node, reason)
             return
-        description = node_of(self._groups.by_name[wish.group], wish.node, scale=wish.scale)
-        for device in self._changes.devices_of(wish.node):
+        description = node_of(self._groups.by_name[request.group], request.node, scale=request.scale)
+        for device in self._changes.devices_of(request.node):
             if self._changes.visible_at(device) <= moment:  # they are on the machine of the node
                 description = _with(description, device)
-        self._nodes[wish.node] = _Node(description)
-        self._seen[wish.node] = NodeSeen(wish.node, description)
+        self._nodes[request.node] = _Node(description)
+        self._seen[request.node] = NodeSeen(request.node, description)
 
     def _show(self, name: str, node: _Node) -> None:
         """Report the node if its description differs from the log's; a lost node reports nothing before it rejoined."""

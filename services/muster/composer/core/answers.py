@@ -116,15 +116,15 @@ def _request_view(attachments: Attachments, request: Request) -> RequestView | N
 
 def _waiting_view(request: Request) -> RequestView | None:
     """Return the view that the request has if it is accepted."""
-    wish = next(iter(request.wishes.values()))
-    if wish.compose is None:
+    pending = next(iter(request.wishes.values()))
+    if pending.compose is None:
         return None
     return RequestView(
         name=request.name,
-        spec=wish.compose.spec,
+        spec=pending.compose.spec,
         phase=RequestPhase.NODE_ALLOCATING,
-        principal=wish.compose.principal,
-        since=wish.at,
+        principal=pending.compose.principal,
+        since=pending.at,
     )
 
 

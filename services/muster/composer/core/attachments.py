@@ -17,9 +17,9 @@ from muster.schemas.facts.device import (
     CallFailure,
     DetachGivenUp,
     DetachWanted,
-    DetachWish,
     DeviceOnline,
     DeviceVisible,
+    PendingDetach,
 )
 from muster.schemas.facts.node import WithholdRequested, WithholdWithdrawn
 
@@ -96,8 +96,10 @@ class Steps:
         else:
             return not has_called or (now >= attachment.retry_at and self._is_settled(attachment))
         if not has_called or attachment.failure is CallFailure.REFUSED or self._is_settled(attachment, now):
-            wish = attachment.wish.fact if attachment.wish is not None else ""
-            decision.say(attachment, "failed", AttachmentFailed(failure=attachment.failure, reason=reason[:1024]), wish)
+            pending = attachment.wish.fact if attachment.wish is not None else ""
+            decision.say(
+                attachment, "failed", AttachmentFailed(failure=attachment.failure, reason=reason[:1024]), pending
+            )
             request = self.requests.get(attachment.requested.request)
             if request is not None and request.all_or_nothing:
                 decision.stopped.add(request.name)
@@ -124,10 +126,10 @@ class Steps:
             decision.moved.add(attachment.id)
             decision.drafts.append(self._withdrawal(attachment, "it stays", after_withheld=True))
             return
-        wish = self._reason_to_go(attachment, decision.now)
-        if wish is not None:
+        request = self._reason_to_go(attachment, decision.now)
+        if request is not None:
             if decision.now >= attachment.retry_at:
-                self._ask_to_withhold(attachment, wish, decision)
+                self._ask_to_withhold(attachment, request, decision)
         elif attachment.phase is Phase.ATTACHED:
             if self.attachments.hosts.is_shown(attachment):
                 decision.say(attachment, "visible", DeviceVisible())
@@ -135,30 +137,30 @@ class Steps:
             took_s = seconds_between(attachment.requested_at, decision.now)
             decision.say(attachment, "online", DeviceOnline(took_s=max(0.0, took_s)))
 
-    def _reason_to_go(self, attachment: Attachment, now: Instant) -> DetachWish | None:
+    def _reason_to_go(self, attachment: Attachment, now: Instant) -> PendingDetach | None:
         if attachment.wish is not None:
             return attachment.wish
         look = self.surveys.at(attachment.fabric)
         if attachment.id in look.missing and look.is_after(attachment.since):
-            return DetachWish(reason="the fabric does not have it on its machine any more")
+            return PendingDetach(reason="the fabric does not have it on its machine any more")
         bound_s = self.bounds.visible_s_max
         has_node = self.attachments.hosts.node_of(attachment) in self.attachments.hosts.nodes
         is_late = attachment.phase is Phase.ATTACHED and has_node and now >= after(attachment.since, bound_s)
         if is_late and not self.attachments.hosts.is_shown(attachment):
-            return DetachWish(reason=f"its node did not show it within {bound_s:g} s")
+            return PendingDetach(reason=f"its node did not show it within {bound_s:g} s")
         return None
 
-    def _ask_to_withhold(self, attachment: Attachment, wish: DetachWish, decision: Decision) -> None:
+    def _ask_to_withhold(self, attachment: Attachment, request: PendingDetach, decision: Decision) -> None:
         node = self.attachments.hosts.node_of(attachment)
         of_node = not attachment.is_gpu and node in self.attachments.hosts.nodes
         request_id = f"{attachment.id}.{'n' if of_node else 'd'}{attachment.withholds + 1}"
         if attachment.phase is Phase.WITHHOLDING:  # the same request, now by force: nothing can cross it
             request_id = attachment.request_id
             of_node = is_of_node(request_id)
-        reason = wish.reason or "it goes back to the pool"
-        wanted = DetachWanted(request_id=request_id, reason=reason, force=wish.force)
-        asked = WithholdRequested(request_id=request_id, reason=reason, force=wish.force)
-        causes, trace = causes_of(wish.fact, attachment.last_fact), wish.trace or attachment.trace
+        reason = request.reason or "it goes back to the pool"
+        wanted = DetachWanted(request_id=request_id, reason=reason, force=request.force)
+        asked = WithholdRequested(request_id=request_id, reason=reason, force=request.force)
+        causes, trace = causes_of(request.fact, attachment.last_fact), request.trace or attachment.trace
         decision.moved.add(attachment.id)
         kind, subject = (NODE, node) if of_node else (DEVICE, attachment.device_uuid)
         decision.drafts += [
@@ -193,9 +195,9 @@ class Steps:
         return False
 
     def _give_up(self, attachment: Attachment, reason: str, decision: Decision) -> None:
-        wish = attachment.wish.fact if attachment.wish is not None else ""
+        request = attachment.wish.fact if attachment.wish is not None else ""
         together = attachment.request_id
-        decision.say(attachment, "detach-given-up", DetachGivenUp(reason=reason[:1024]), wish, together=together)
+        decision.say(attachment, "detach-given-up", DetachGivenUp(reason=reason[:1024]), request, together=together)
         decision.drafts.append(
             self._withdrawal(attachment, "it stays", after_withheld=attachment.is_withheld, together=together)
         )

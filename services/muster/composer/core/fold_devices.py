@@ -14,11 +14,11 @@ from muster.schemas.facts.device import (
     CallStarted,
     DetachGivenUp,
     DetachWanted,
-    DetachWish,
     DeviceAttached,
     DeviceDetached,
     DeviceOnline,
     DeviceVisible,
+    PendingDetach,
 )
 from muster.schemas.facts.fabric import (
     BreakerClosed,
@@ -163,7 +163,7 @@ def _attached(state: State, fact: Fact, device: DeviceAttached) -> None:
         fabric.failures, fabric.succeeded_at = 0, fact.time
     if origin is Origin.ORPHAN:
         reason = "nobody asked for it"
-        attachment.wish = DetachWish(fact=fact.id, reason=reason, keep=True, trace=fact.trace)
+        attachment.wish = PendingDetach(fact=fact.id, reason=reason, keep=True, trace=fact.trace)
     if attachment.attempt:
         state.calls.acknowledge(attachment.id, attachment.attempt)
     state.attachments.touch(attachment)
@@ -220,10 +220,10 @@ def _detach_given_up(state: State, fact: Fact, given_up: DetachGivenUp) -> None:
     attachment.phase, attachment.since, attachment.before = before, fact.time, None
     attachment.failure, attachment.error = None, given_up.reason
     attachment.retry_at = after(fact.time, rest_s(attachment.withholds))
-    wish = attachment.wish
-    if wish is not None and wish.fact not in fact.causes:  # it was asked meanwhile, and not what was given up
+    request = attachment.wish
+    if request is not None and request.fact not in fact.causes:  # it was asked meanwhile, and not what was given up
         attachment.retry_at = after(fact.time, CROSSING_S)
-    elif wish is not None and not wish.keep:
+    elif request is not None and not request.keep:
         attachment.wish = None
 
 

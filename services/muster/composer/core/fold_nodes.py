@@ -4,7 +4,7 @@ from muster.composer.core.state import State
 from muster.core import Fact
 from muster.core.folding import Folds
 from muster.schemas.base import Payload
-from muster.schemas.facts.device import DetachWish
+from muster.schemas.facts.device import PendingDetach
 from muster.schemas.facts.federation import JobReturned
 from muster.schemas.facts.job import JobFinished, JobRouted
 from muster.schemas.facts.node import (
@@ -48,11 +48,11 @@ def _left(state: State, fact: Fact, _: NodeLeft) -> None:
         state.anomalies.note("left of no node")
         return
     machine = description.machine
-    wish = DetachWish(fact=fact.id, reason=f"node {fact.subject_id} left the cluster", keep=True)
+    pending = PendingDetach(fact=fact.id, reason=f"node {fact.subject_id} left the cluster", keep=True)
     for name in tuple(state.attachments.on_machine.get(machine, ())):
         attachment = state.attachments[name]
         if not attachment.phase.is_over:
-            state.attachments.want_away(attachment, wish)
+            state.attachments.want_away(attachment, pending)
     group = state.config.group_of.get(description.group)
     if group is not None:
         state.hosts.machines.abandon(machine, group.fabric)

@@ -9,13 +9,13 @@ from muster.schemas.facts.composability import (
     ComposeRequested,
     DecomposeRequested,
     DetachRequested,
+    PendingRequestChange,
     RequestAccepted,
     RequestEnded,
     RequestMoved,
     RequestRefused,
-    RequestWish,
 )
-from muster.schemas.facts.device import AttachmentRequested, DetachWish
+from muster.schemas.facts.device import AttachmentRequested, PendingDetach
 from muster.schemas.facts.scale import ScaleChosen, ScaleEnded
 
 FOLDS = Folds[State, None]()
@@ -23,12 +23,12 @@ FOLDS = Folds[State, None]()
 
 @FOLDS.on("composability", ("compose-requested", "compose-forwarded"), ComposeRequested)
 def _compose_asked(state: State, fact: Fact, asked: ComposeRequested) -> None:
-    _wish(state, fact, RequestWish(fact=fact.id, at=fact.time, compose=asked, trace=fact.trace))
+    _wish(state, fact, PendingRequestChange(fact=fact.id, at=fact.time, compose=asked, trace=fact.trace))
 
 
 @FOLDS.on("composability", ("decompose-requested", "decompose-forwarded"), DecomposeRequested)
 def _decompose_asked(state: State, fact: Fact, asked: DecomposeRequested) -> None:
-    _wish(state, fact, RequestWish(fact=fact.id, at=fact.time, decompose=asked, trace=fact.trace))
+    _wish(state, fact, PendingRequestChange(fact=fact.id, at=fact.time, decompose=asked, trace=fact.trace))
 
 
 @FOLDS.on("device", "detach-forwarded", DetachRequested)
@@ -40,8 +40,8 @@ def _detach_forwarded(state: State, fact: Fact, asked: DetachRequested) -> None:
         return
     force = asked.force and asked.may_force
     reason = asked.reason or f"{asked.principal} asked for it"
-    wish = DetachWish(fact=fact.id, reason=reason, force=force, trace=fact.trace)
-    state.attachments.want_away(state.attachments[name], wish)
+    request = PendingDetach(fact=fact.id, reason=reason, force=force, trace=fact.trace)
+    state.attachments.want_away(state.attachments[name], request)
 
 
 @FOLDS.on("scale", ("gpu-attach-chosen", "gpu-remove-chosen"), ScaleChosen)
@@ -53,10 +53,10 @@ def _chosen(state: State, fact: Fact, chosen: ScaleChosen) -> None:
         if name is None:
             is_whole = False
             continue
-        wish = DetachWish(fact=fact.id, reason=chosen.reason, scale=fact.subject_id, trace=fact.trace)
-        state.attachments.want_away(state.attachments[name], wish)
+        request = PendingDetach(fact=fact.id, reason=chosen.reason, scale=fact.subject_id, trace=fact.trace)
+        state.attachments.want_away(state.attachments[name], request)
     if chosen.parts or not is_whole:
-        _wish(state, fact, RequestWish(fact=fact.id, at=fact.time, chosen=chosen, trace=fact.trace))
+        _wish(state, fact, PendingRequestChange(fact=fact.id, at=fact.time, chosen=chosen, trace=fact.trace))
 
 
 @FOLDS.on("scale", "ended", ScaleEnded)
@@ -68,7 +68,7 @@ def _choice_ended(state: State, fact: Fact, ended: ScaleEnded) -> None:
     request = state.requests.get(fact.subject_id)
     if request is None:
         return
-    request.wishes = {name: wish for name, wish in request.wishes.items() if wish.chosen is None}
+    request.wishes = {name: pending for name, pending in request.wishes.items() if pending.chosen is None}
     if request.is_live:
         if ended.failed and request.all_or_nothing and not (request.was_running or request.deleting):
             request.error = request.error or ended.reason or "its choice ended"
@@ -77,28 +77,28 @@ def _choice_ended(state: State, fact: Fact, ended: ScaleEnded) -> None:
     state.worklist.look_request(request.name)
 
 
-def _wish(state: State, fact: Fact, wish: RequestWish) -> None:
-    state.requests.ensure(fact.subject_id).wishes[wish.fact] = wish
+def _wish(state: State, fact: Fact, request: PendingRequestChange) -> None:
+    state.requests.ensure(fact.subject_id).wishes[request.fact] = request
     state.worklist.look_request(fact.subject_id)
 
 
-def _answered(request: Request, fact: Fact) -> RequestWish | None:
+def _answered(request: Request, fact: Fact) -> PendingRequestChange | None:
     """Return and remove the request that this fact answers."""
-    return next((wish for cause in fact.causes if (wish := request.wishes.pop(cause, None)) is not None), None)
+    return next((pending for cause in fact.causes if (pending := request.wishes.pop(cause, None)) is not None), None)
 
 
 @FOLDS.on("composability", "accepted", RequestAccepted)
 def _accepted(state: State, fact: Fact, accepted: RequestAccepted) -> None:
     request = state.requests.ensure(fact.subject_id)
-    wish = _answered(request, fact)
+    pending = _answered(request, fact)
     if not request.is_live:
         request = state.requests.renew(fact.subject_id)
     request.spec, request.principal, request.origin = accepted.spec, accepted.principal, accepted.origin
     request.jobs, request.scale, request.all_or_nothing = accepted.jobs, accepted.scale, accepted.all_or_nothing
-    request.may_force = wish is not None and wish.compose is not None and wish.compose.may_force
+    request.may_force = pending is not None and pending.compose is not None and pending.compose.may_force
     request.phase, request.since, request.last_fact = RequestPhase.UPDATING, fact.time, fact.id
     request.error = request.field = ""
-    if wish is None and accepted.origin is Origin.SCALER:
+    if pending is None and accepted.origin is Origin.SCALER:
         request.error = "its choice ended before it was accepted"
     request.trace = fact.trace or request.trace
     for order in accepted.orders:
@@ -120,7 +120,7 @@ def _accepted(state: State, fact: Fact, accepted: RequestAccepted) -> None:
             )
         )  # fmt: skip
     force = accepted.spec.force_detach and request.may_force
-    less = DetachWish(fact=fact.id, reason="the request asks for fewer", force=force, keep=True, trace=fact.trace)
+    less = PendingDetach(fact=fact.id, reason="the request asks for fewer", force=force, keep=True, trace=fact.trace)
     for name in accepted.devices:
         attachment = state.attachments.get(name)
         if attachment is not None:
@@ -150,23 +150,25 @@ def _moved(state: State, fact: Fact, moved: RequestMoved) -> None:
     if request is None or not request.is_live:
         state.anomalies.note("moved of no request")
         return
-    wish = _answered(request, fact)
+    pending = _answered(request, fact)
     request.phase, request.error, request.last_fact = moved.phase, moved.error, fact.id
     request.since = fact.time
     request.was_running = request.was_running or moved.phase is RequestPhase.RUNNING
     if moved.phase is RequestPhase.CLEANING:
         request.deleting = True
-        request.failed = wish is None
-        _give_back(state, request, wish, fact, moved)
+        request.failed = pending is None
+        _give_back(state, request, pending, fact, moved)
     state.worklist.look_request(request.name)
 
 
-def _give_back(state: State, request: Request, wish: RequestWish | None, fact: Fact, moved: RequestMoved) -> None:
+def _give_back(
+    state: State, request: Request, pending: PendingRequestChange | None, fact: Fact, moved: RequestMoved
+) -> None:
     """Detach all its devices; those of an incomplete decision stay with the jobs that hold them."""
-    asked = wish.decompose if wish is not None else None
+    asked = pending.decompose if pending is not None else None
     wants_force = asked is not None and (asked.force or (request.spec is not None and request.spec.force_detach))
     reason = asked.reason if asked is not None else moved.error
-    away = DetachWish(
+    away = PendingDetach(
         fact=fact.id,
         reason=reason or "the request is deleted",
         force=wants_force and asked is not None and asked.may_force,

@@ -18,11 +18,11 @@ from muster.schemas.facts.composability import (
     ComposeRequested,
     DecomposeRequested,
     DeviceOrder,
+    PendingRequestChange,
     RequestAccepted,
     RequestEnded,
     RequestMoved,
     RequestRefused,
-    RequestWish,
 )
 from muster.schemas.facts.scale import ScaleChosen
 
@@ -57,35 +57,35 @@ class RequestSteps:
 
     def _answer(self, request: Request, decision: Decision) -> Draft | None:
         """Return the answer to the oldest open part; None while it must wait."""
-        wish = next(iter(request.wishes.values()), None)
-        if wish is None:
+        pending = next(iter(request.wishes.values()), None)
+        if pending is None:
             return None
-        if wish.decompose is not None:
-            return self._delete(request, wish, wish.decompose)
+        if pending.decompose is not None:
+            return self._delete(request, pending, pending.decompose)
         found: Plan | Refusal | Wait
-        if wish.compose is not None:
+        if pending.compose is not None:
             found = self.planner.compose(
-                request.name, wish.compose.spec, decision.tally, may_force=wish.compose.may_force
+                request.name, pending.compose.spec, decision.tally, may_force=pending.compose.may_force
             )
         else:
-            assert wish.chosen is not None, "a request has one body"
-            found = self._judge_choice(request.name, wish.chosen, decision)
+            assert pending.chosen is not None, "a request has one body"
+            found = self._judge_choice(request.name, pending.chosen, decision)
         if isinstance(found, Wait):
-            until = after(Instant(wish.at), self._patience_s(wish))
+            until = after(Instant(pending.at), self._patience_s(pending))
             if len(request.wishes) == 1 and decision.now < until:  # a later request ends the wait for an earlier one
                 self.worklist.look_at(until, REQUEST, request.name)
                 return None
             found = Refusal(found.field, found.reason)
         if isinstance(found, Refusal):
-            return _refuse(request, wish, found)
-        if wish.compose is not None:
-            return _accept(request, wish, wish.compose, found, decision)
-        assert wish.chosen is not None
-        return _accept_choice(request, wish, wish.chosen, found, decision)
+            return _refuse(request, pending, found)
+        if pending.compose is not None:
+            return _accept(request, pending, pending.compose, found, decision)
+        assert pending.chosen is not None
+        return _accept_choice(request, pending, pending.chosen, found, decision)
 
-    def _patience_s(self, wish: RequestWish) -> float:
+    def _patience_s(self, request: PendingRequestChange) -> float:
         bounds = self.bounds
-        if wish.chosen is not None and wish.chosen.devices:
+        if request.chosen is not None and request.chosen.devices:
             return bounds.scaler_withhold_s + bounds.detach_s_max + bounds.attach_s_max
         return bounds.attach_s_max
 
@@ -111,11 +111,11 @@ class RequestSteps:
     def _was_taken(self, uuid: str) -> bool:
         return any(uuid in fabric.uuids_away for fabric in self.fabrics.values())
 
-    def _delete(self, request: Request, wish: RequestWish, asked: DecomposeRequested) -> Draft:
+    def _delete(self, request: Request, pending: PendingRequestChange, asked: DecomposeRequested) -> Draft:
         why = self.deletion_refusal(request.name, force=asked.force, may_force=asked.may_force)
         if why is not None:
-            return _refuse(request, wish, why)
-        return _draft(request, "moved", RequestMoved(phase=RequestPhase.CLEANING), wish)
+            return _refuse(request, pending, why)
+        return _draft(request, "moved", RequestMoved(phase=RequestPhase.CLEANING), pending)
 
     def deletion_refusal(self, name: str, *, force: bool, may_force: bool) -> Refusal | None:
         """Return why a request may not be deleted; None if it may."""
@@ -156,19 +156,23 @@ class RequestSteps:
         return None
 
 
-def _accept(request: Request, wish: RequestWish, asked: ComposeRequested, plan: Plan, decision: Decision) -> Draft:
+def _accept(
+    request: Request, pending: PendingRequestChange, asked: ComposeRequested, plan: Plan, decision: Decision
+) -> Draft:
     count(decision.tally, plan.orders, asked.spec.type)
     decision.tally.held_by.setdefault(rival_keys(asked.spec), request.name)
     payload = RequestAccepted(
         spec=asked.spec,
         principal=asked.principal,
-        orders=_orders(wish, plan, asked.spec.type, asked.spec.model),
+        orders=_orders(pending, plan, asked.spec.type, asked.spec.model),
         devices=plan.victims,
     )
-    return _draft(request, "accepted", payload, wish)
+    return _draft(request, "accepted", payload, pending)
 
 
-def _accept_choice(request: Request, wish: RequestWish, chosen: ScaleChosen, plan: Plan, decision: Decision) -> Draft:
+def _accept_choice(
+    request: Request, pending: PendingRequestChange, chosen: ScaleChosen, plan: Plan, decision: Decision
+) -> Draft:
     count(decision.tally, plan.orders, GPU)
     model = plan.orders[0].model if plan.orders else chosen.device_model or "none"
     nodes = {order.site.node for order in plan.orders}
@@ -178,12 +182,12 @@ def _accept_choice(request: Request, wish: RequestWish, chosen: ScaleChosen, pla
     payload = RequestAccepted(
         spec=spec,
         origin=Origin.SCALER,
-        orders=_orders(wish, plan, GPU, model),
+        orders=_orders(pending, plan, GPU, model),
         jobs=tuple(job for job in chosen.jobs if is_job_id(job)),
         scale=request.name,
         all_or_nothing=True,
     )
-    return _draft(request, "accepted", payload, wish)
+    return _draft(request, "accepted", payload, pending)
 
 
 def is_job_id(text: str) -> bool:
@@ -191,10 +195,10 @@ def is_job_id(text: str) -> bool:
     return len(text) == 26 and all("A" <= char <= "Z" or "2" <= char <= "7" for char in text)
 
 
-def _orders(wish: RequestWish, plan: Plan, type_: str, model: str) -> tuple[DeviceOrder, ...]:
+def _orders(request: PendingRequestChange, plan: Plan, type_: str, model: str) -> tuple[DeviceOrder, ...]:
     return tuple(
         DeviceOrder(
-            id=attachment_id(type_, wish.fact, index),
+            id=attachment_id(type_, request.fact, index),
             node=order.site.node,
             fabric=order.site.fabric,
             machine=order.site.machine,
@@ -204,16 +208,16 @@ def _orders(wish: RequestWish, plan: Plan, type_: str, model: str) -> tuple[Devi
     )
 
 
-def _refuse(request: Request, wish: RequestWish, why: Refusal) -> Draft:
-    asked = wish.compose or wish.decompose
+def _refuse(request: Request, pending: PendingRequestChange, why: Refusal) -> Draft:
+    asked = pending.compose or pending.decompose
     payload = RequestRefused(
         field=why.field,
         reason=why.reason[:1024],
         holder=why.holder,
-        spec=wish.compose.spec if wish.compose is not None else None,
+        spec=pending.compose.spec if pending.compose is not None else None,
         principal=asked.principal if asked is not None else "",
     )
-    return _draft(request, "refused", payload, wish)
+    return _draft(request, "refused", payload, pending)
 
 
 def _end(request: Request, attachments: list[Attachment]) -> Draft | None:
@@ -235,7 +239,7 @@ def _move(request: Request, phase: RequestPhase, error: str) -> Draft:
     return _draft(request, "moved", RequestMoved(phase=phase, error=error[:1024]))
 
 
-def _draft(request: Request, name: str, payload: Payload, wish: RequestWish | None = None) -> Draft:
-    causes = causes_of(wish.fact if wish is not None else "", request.last_fact)
-    trace = (wish.trace if wish is not None else "") or request.trace
+def _draft(request: Request, name: str, payload: Payload, pending: PendingRequestChange | None = None) -> Draft:
+    causes = causes_of(pending.fact if pending is not None else "", request.last_fact)
+    trace = (pending.trace if pending is not None else "") or request.trace
     return Draft("composability", request.name, name, payload, causes, trace)

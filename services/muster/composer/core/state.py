@@ -14,13 +14,17 @@ from muster.composer.core.records import CALLING, STANDING, Attachment, FabricRe
 from muster.composer.core.worklist import Worklist
 from muster.core import NEVER, Instant, after
 from muster.schemas.devices import AttachmentPhase
-from muster.schemas.facts.device import DetachWish
+from muster.schemas.facts.device import PendingDetach
 from muster.schemas.facts.fabric import DeviceAway
 
 
-def asks_more(wish: DetachWish, known: DetachWish) -> bool:
+def asks_more(request: PendingDetach, known: PendingDetach) -> bool:
     """Return whether a request goes further than another: by force, for good, or a person's after the scaler's."""
-    return (wish.force and not known.force) or (wish.keep and not known.keep) or (bool(known.scale) and not wish.scale)
+    return (
+        (request.force and not known.force)
+        or (request.keep and not known.keep)
+        or (bool(known.scale) and not request.scale)
+    )
 
 
 class Anomalies(Counter[str]):
@@ -171,14 +175,14 @@ class Attachments(Store[Attachment]):
             if not attachment.phase.is_over:
                 yield attachment
 
-    def want_away(self, attachment: Attachment, wish: DetachWish) -> None:
+    def want_away(self, attachment: Attachment, request: PendingDetach) -> None:
         """Request its detachment at once, even during a wait; a stronger earlier request stays."""
         known = attachment.wish
-        if known is None or asks_more(wish, known):
+        if known is None or asks_more(request, known):
             if known is not None:
-                kept = {"force": wish.force or known.force, "keep": wish.keep or known.keep}
-                wish = wish.model_copy(update=kept)
-            attachment.wish = wish
+                kept = {"force": request.force or known.force, "keep": request.keep or known.keep}
+                request = request.model_copy(update=kept)
+            attachment.wish = request
         if attachment.phase in STANDING:
             attachment.retry_at = after(attachment.since, CROSSING_S) if attachment.withdrawn_id else NEVER
         self.touch(attachment)

@@ -14,10 +14,10 @@ from muster.schemas.facts.federation import (
     ClusterMoved,
     ClusterPhase,
     ClusterResumeRequested,
-    ClusterWish,
     ContactRenewed,
     Heartbeat,
     MemberState,
+    PendingClusterChange,
 )
 from muster.schemas.registry import STATE_NAME
 
@@ -155,21 +155,21 @@ def _term_started(state: State, fact: Fact, _: TermStarted) -> None:
 
 def drain_drafts(state: State) -> Iterator[Draft]:
     """Answer the oldest request for every cluster, and return `drained` for draining clusters without jobs."""
-    for strange in state.strange_wishes.values():
+    for strange in state.strange_requests.values():
         refused = ClusterMoved(principal=_principal(strange), reason=_no_cluster(state, strange.cluster))
         name = "drain-refused" if strange.drain is not None else "resume-refused"
         yield Draft("cluster", strange.cluster, name, refused, (strange.fact,), strange.trace)
     for member in state.members.values():
-        wish = next(iter(member.wishes), None)
-        if wish is not None:
-            yield _answer(state, member, wish)
+        request = next(iter(member.wishes), None)
+        if request is not None:
+            yield _answer(state, member, request)
         elif member.phase is ClusterPhase.DRAINING and not member.jobs:
             drained = ClusterMoved(to=member.drain.to if member.drain is not None else ())
             yield Draft("cluster", member.name, "drained", drained, (member.fact,))
 
 
-def _principal(wish: ClusterWish) -> str:
-    asked = wish.drain or wish.resume
+def _principal(request: PendingClusterChange) -> str:
+    asked = request.drain or request.resume
     return asked.principal if asked is not None else ""
 
 
@@ -177,20 +177,20 @@ def _no_cluster(state: State, name: str) -> str:
     return f"there is no cluster {name}; the clusters are {', '.join(state.members)}"
 
 
-def _answer(state: State, member: Member, wish: ClusterWish) -> Draft:
-    causes = (wish.fact,)
-    if wish.drain is not None:
-        asked = wish.drain
+def _answer(state: State, member: Member, request: PendingClusterChange) -> Draft:
+    causes = (request.fact,)
+    if request.drain is not None:
+        asked = request.drain
         reason = _refusal(state, member, asked)
         name, words = ("drain-refused", reason) if reason else ("draining", asked.reason)
         moved = ClusterMoved(principal=asked.principal, reason=words, to=asked.to, jobs=len(member.jobs))
-        return Draft("cluster", member.name, name, moved, causes, wish.trace)
-    assert wish.resume is not None, f"{wish.fact}: a request for a cluster is a drain or a resume"
-    name, words = "resumed", wish.resume.reason
+        return Draft("cluster", member.name, name, moved, causes, request.trace)
+    assert request.resume is not None, f"{request.fact}: a request for a cluster is a drain or a resume"
+    name, words = "resumed", request.resume.reason
     if member.drain is None:
         name, words = "resume-refused", f"the cluster is {member.phase.value}, and not drained"
-    moved = ClusterMoved(principal=wish.resume.principal, reason=words, jobs=len(member.jobs))
-    return Draft("cluster", member.name, name, moved, causes, wish.trace)
+    moved = ClusterMoved(principal=request.resume.principal, reason=words, jobs=len(member.jobs))
+    return Draft("cluster", member.name, name, moved, causes, request.trace)
 
 
 def _refusal(state: State, member: Member, asked: ClusterDrainRequested) -> str:
@@ -208,9 +208,9 @@ def standing_snapshot(state: State) -> Iterator[Draft]:
     for member in state.members.values():
         if not member.is_at_home:
             yield Draft("member", member.name, STATE_NAME, member.as_body(MemberState))
-    strange: dict[str, list[ClusterWish]] = {}
-    for wish in state.strange_wishes.values():
-        strange.setdefault(wish.cluster, []).append(wish)
+    strange: dict[str, list[PendingClusterChange]] = {}
+    for request in state.strange_requests.values():
+        strange.setdefault(request.cluster, []).append(request)
     for name, asked in strange.items():
         yield Draft("member", name, STATE_NAME, MemberState(wishes=tuple(asked)))
 
@@ -220,7 +220,7 @@ def _load_member(state: State, fact: Fact, stored: MemberState) -> None:
     """Restore a cluster from a checkpoint; a cluster that is no longer a member is ignored."""
     member = state.members.get(fact.subject_id)
     if member is None:
-        state.strange_wishes.update({wish.fact: wish for wish in stored.wishes})
+        state.strange_requests.update({request.fact: request for request in stored.wishes})
         return
     restored = Member.restored(stored, name=fact.subject_id, lost_after_s=member.lost_after_s)
     state.members[fact.subject_id] = restored
@@ -230,29 +230,29 @@ def _load_member(state: State, fact: Fact, stored: MemberState) -> None:
 
 @FOLDS.on("cluster", "drain-requested", ClusterDrainRequested)
 def _drain_requested(state: State, fact: Fact, asked: ClusterDrainRequested) -> None:
-    _keep(state, ClusterWish(fact=fact.id, cluster=fact.subject_id, drain=asked, trace=fact.trace))
+    _keep(state, PendingClusterChange(fact=fact.id, cluster=fact.subject_id, drain=asked, trace=fact.trace))
 
 
 @FOLDS.on("cluster", "resume-requested", ClusterResumeRequested)
 def _resume_requested(state: State, fact: Fact, asked: ClusterResumeRequested) -> None:
-    _keep(state, ClusterWish(fact=fact.id, cluster=fact.subject_id, resume=asked, trace=fact.trace))
+    _keep(state, PendingClusterChange(fact=fact.id, cluster=fact.subject_id, resume=asked, trace=fact.trace))
 
 
-def _keep(state: State, wish: ClusterWish) -> None:
-    member = state.members.get(wish.cluster)
+def _keep(state: State, request: PendingClusterChange) -> None:
+    member = state.members.get(request.cluster)
     if member is None:
-        state.strange_wishes[wish.fact] = wish
+        state.strange_requests[request.fact] = request
     else:
-        member.wishes = (*member.wishes, wish)
+        member.wishes = (*member.wishes, request)
 
 
 def _answered(state: State, fact: Fact) -> Member | None:
     """Return the member of the fact, after the removal of the answered request."""
     member = state.members.get(fact.subject_id)
     for cause in fact.causes:
-        state.strange_wishes.pop(cause, None)
+        state.strange_requests.pop(cause, None)
     if member is not None and member.wishes:
-        member.wishes = tuple(wish for wish in member.wishes if wish.fact not in fact.causes)
+        member.wishes = tuple(request for request in member.wishes if request.fact not in fact.causes)
     return member
 
 

@@ -10,18 +10,18 @@ from muster.federation.core.state import RoutedJob, State
 from muster.federation.core.turns import enlist
 from muster.schemas.facts.federation import ClusterPhase
 from muster.schemas.facts.job import JobCancelRequested, JobEnded, JobFinished, JobRouted, JobSubmitted, RoutedState
-from muster.schemas.facts.job_wishes import (
+from muster.schemas.facts.job_requests import (
     Ask,
     EditWish,
     JobEditRequested,
     JobHoldRequested,
     JobPriorityRequested,
-    JobWish,
-    job_wish,
+    PendingJobRequest,
+    pending_job_request,
     requeue_wish,
     with_edit,
-    with_wish,
-    without_wishes,
+    with_pending,
+    without_answered,
 )
 from muster.schemas.job import Phase
 from muster.schemas.registry import STATE_NAME
@@ -40,15 +40,15 @@ def request_forwarded(record: RoutedJob) -> Draft | None:
             return None
         asked = JobHoldRequested(principal=requeue.principal, reason=requeue.reason)
         return Draft("job", job.id, "requeue-forwarded", asked, (requeue.fact,), job.trace, cluster=record.cluster)
-    wish = record.wishes[0]
-    name = f"{wish.ask.value}-forwarded"
-    return Draft("job", job.id, name, _request_payload(wish), (wish.fact,), job.trace, cluster=record.cluster)
+    request = record.wishes[0]
+    name = f"{request.ask.value}-forwarded"
+    return Draft("job", job.id, name, _request_payload(request), (request.fact,), job.trace, cluster=record.cluster)
 
 
-def _request_payload(wish: JobWish) -> JobHoldRequested | JobPriorityRequested:
-    if wish.priority is None:
-        return JobHoldRequested(principal=wish.principal, reason=wish.reason)
-    return JobPriorityRequested(principal=wish.principal, priority=wish.priority, reason=wish.reason)
+def _request_payload(request: PendingJobRequest) -> JobHoldRequested | JobPriorityRequested:
+    if request.priority is None:
+        return JobHoldRequested(principal=request.principal, reason=request.reason)
+    return JobPriorityRequested(principal=request.principal, priority=request.priority, reason=request.reason)
 
 
 @FOLDS.on(
@@ -60,7 +60,7 @@ def _job_requested(state: State, fact: Fact, asked: JobHoldRequested | JobPriori
         state.anomalies[f"{fact.name} of no live job"] += 1
         return
     ask = Ask(fact.name.removesuffix("-requested"))
-    record.wishes = with_wish(record.wishes, job_wish(fact.id, ask, asked))
+    record.wishes = with_pending(record.wishes, pending_job_request(fact.id, ask, asked))
     state.dirty[record.job.id] = None
 
 
@@ -72,10 +72,10 @@ def _job_request_forwarded(state: State, fact: Fact, _: JobHoldRequested | JobPr
     if record is None or record.phase.is_terminal:
         state.anomalies[f"{fact.name} of no live job"] += 1
         return
-    told = [wish for wish in record.wishes if wish.fact in fact.causes]
-    record.wishes, record.last_fact = without_wishes(record.wishes, fact.causes), fact.id
-    for wish in told:  # the next cluster needs the request, too
-        record.standing = with_wish(record.standing, wish)
+    told = [request for request in record.wishes if request.fact in fact.causes]
+    record.wishes, record.last_fact = without_answered(record.wishes, fact.causes), fact.id
+    for request in told:  # the next cluster needs the request, too
+        record.standing = with_pending(record.standing, request)
     state.dirty[record.job.id] = None
 
 

@@ -7,11 +7,11 @@ from muster.core.folding import Folds
 from muster.federation.core.state import State
 from muster.federation.core.turns import enlist
 from muster.schemas.facts.federation import (
+    PendingRoutingChange,
     RoutingChanged,
     RoutingChangeRefused,
     RoutingChangeRequested,
     RoutingState,
-    RoutingWish,
 )
 from muster.schemas.registry import STATE_NAME
 
@@ -23,17 +23,17 @@ SUBJECT = "policy"
 
 def drafts(state: State) -> Iterator[Draft]:
     """Return `changed` or `change-refused` for the oldest request; the next one is checked against the result."""
-    wish = next(iter(state.routing_wishes.values()), None)
-    if wish is None:
+    request = next(iter(state.routing_requests.values()), None)
+    if request is None:
         return
-    asked = wish.asked
+    asked = request.asked
     field, reason = refusal(state, asked)
     if reason:
         refused = RoutingChangeRefused(field=field, reason=reason, principal=asked.principal)
-        yield Draft("routing", SUBJECT, "change-refused", refused, (wish.fact,), wish.trace)
+        yield Draft("routing", SUBJECT, "change-refused", refused, (request.fact,), request.trace)
         return
     changed = RoutingChanged(policy=asked.policy, version=state.policy_version + 1, principal=asked.principal)
-    yield Draft("routing", SUBJECT, "changed", changed, (wish.fact,), wish.trace)
+    yield Draft("routing", SUBJECT, "changed", changed, (request.fact,), request.trace)
 
 
 def refusal(state: State, asked: RoutingChangeRequested) -> tuple[str, str]:
@@ -51,17 +51,17 @@ def refusal(state: State, asked: RoutingChangeRequested) -> tuple[str, str]:
 
 def snapshot(state: State) -> Iterator[Draft]:
     """Return the changed policy and the requests without an answer."""
-    wishes = tuple(state.routing_wishes.values())
-    if state.policy_version or wishes:
+    requests = tuple(state.routing_requests.values())
+    if state.policy_version or requests:
         policy = state.policy if state.policy_version else None
-        stored = RoutingState(policy=policy, version=state.policy_version, principal=state.policy_by, wishes=wishes)
+        stored = RoutingState(policy=policy, version=state.policy_version, principal=state.policy_by, wishes=requests)
         yield Draft("routing", SUBJECT, STATE_NAME, stored)
 
 
 @FOLDS.on("routing", STATE_NAME, RoutingState)
 def _restore(state: State, _fact: Fact, stored: RoutingState) -> None:
     """Restore the policy from a checkpoint."""
-    state.routing_wishes.update({wish.fact: wish for wish in stored.wishes})
+    state.routing_requests.update({request.fact: request for request in stored.wishes})
     if stored.policy is not None:
         state.policy, state.policy_version, state.policy_by = stored.policy, stored.version, stored.principal
         _sort_again(state)
@@ -76,7 +76,7 @@ def _sort_again(state: State) -> None:
 
 @FOLDS.on("routing", "change-requested", RoutingChangeRequested)
 def _requested(state: State, fact: Fact, asked: RoutingChangeRequested) -> None:
-    state.routing_wishes[fact.id] = RoutingWish(fact=fact.id, asked=asked, trace=fact.trace)
+    state.routing_requests[fact.id] = PendingRoutingChange(fact=fact.id, asked=asked, trace=fact.trace)
 
 
 @FOLDS.on("routing", "changed", RoutingChanged)
@@ -93,4 +93,4 @@ def _refused(state: State, fact: Fact, _: RoutingChangeRefused) -> None:
 
 def _answered(state: State, fact: Fact) -> None:
     for cause in fact.causes:
-        state.routing_wishes.pop(cause, None)
+        state.routing_requests.pop(cause, None)

@@ -13,16 +13,16 @@ from muster.federation.core.state import State
 from muster.schemas.base import Payload
 from muster.schemas.facts.composability import (
     ComposeRequested,
-    ComposeWish,
-    ComposeWishes,
     DecomposeRequested,
     DetachRequested,
+    PendingDeviceRequest,
+    PendingDeviceRequests,
 )
-from muster.schemas.facts.operations import OperationWish, OperationWishes
-from muster.schemas.facts.queue import QueueChangeRequested, QueueWish, QueueWishes
+from muster.schemas.facts.operations import PendingOperation, PendingOperations
+from muster.schemas.facts.queue import PendingQueueChange, PendingQueueChanges, QueueChangeRequested
 from muster.schemas.facts.reservation import (
+    PendingReservation,
     ReservationState,
-    ReservationWish,
     ReserveEndRequested,
     ReserveRequested,
 )
@@ -59,7 +59,7 @@ def is_first(state: State, fact: Fact) -> bool:
 def folded_snapshot(state: State) -> Iterator[Draft]:
     """Return the remembered ids, oldest first."""
     if state.requests:
-        yield Draft(OPERATIONS, FOLDED, STATE_NAME, OperationWishes(folded=tuple(state.requests)))
+        yield Draft(OPERATIONS, FOLDED, STATE_NAME, PendingOperations(folded=tuple(state.requests)))
 
 
 OPERATIONS, ASKED = "operations", "asked"
@@ -80,32 +80,39 @@ def operations_forwarded(state: State, clusters: Sequence[str], *, most: int) ->
 
     Requests for clusters that are not members are not kept, as they could not be forwarded.
     """
-    for wish in tuple(state.operations.values())[:most]:
-        name = wish.name.removesuffix(REQUESTED) + FORWARDED
-        payload = _operation_payload(wish)
-        for cluster in (wish.cluster,) if wish.cluster else clusters:
+    for request in tuple(state.operations.values())[:most]:
+        name = request.name.removesuffix(REQUESTED) + FORWARDED
+        payload = _operation_payload(request)
+        for cluster in (request.cluster,) if request.cluster else clusters:
             yield Draft(
-                wish.kind, wish.subject_id, name, payload, (wish.fact,), wish.trace, together=wish.fact, cluster=cluster
+                request.kind,
+                request.subject_id,
+                name,
+                payload,
+                (request.fact,),
+                request.trace,
+                together=request.fact,
+                cluster=cluster,
             )
 
 
 def operations_snapshot(state: State) -> Iterator[Draft]:
     """Return the operations that are not forwarded yet."""
     if state.operations:
-        yield Draft(OPERATIONS, ASKED, STATE_NAME, OperationWishes(wishes=tuple(state.operations.values())))
+        yield Draft(OPERATIONS, ASKED, STATE_NAME, PendingOperations(wishes=tuple(state.operations.values())))
 
 
-def _operation_payload(wish: OperationWish) -> FactBody:
-    row = fact_type(StreamRole.FED, "gateway", wish.kind, wish.name)
-    assert row is not None, f"{wish.name} is not a request for a {wish.kind}"
-    return row.payload.model_validate_json(wish.body)
+def _operation_payload(request: PendingOperation) -> FactBody:
+    row = fact_type(StreamRole.FED, "gateway", request.kind, request.name)
+    assert row is not None, f"{request.name} is not a request for a {request.kind}"
+    return row.payload.model_validate_json(request.body)
 
 
 def _operation_requested(state: State, fact: Fact, asked: Payload) -> None:
     cluster = getattr(asked, "cluster", "")
     if cluster and not state.is_member(cluster, what=fact.name):
         return
-    state.operations[fact.id] = OperationWish(
+    state.operations[fact.id] = PendingOperation(
         fact=fact.id,
         kind=fact.kind,
         subject_id=fact.subject_id,
@@ -126,11 +133,11 @@ for _kind, _ask in ASKS:
     FOLDS.on(_kind, f"{_ask}{FORWARDED}", Payload)(_operation_forwarded)
 
 
-@FOLDS.on(OPERATIONS, STATE_NAME, OperationWishes)
-def _restore_operations(state: State, _fact: Fact, stored: OperationWishes) -> None:
-    for wish in stored.wishes:
-        if not wish.cluster or state.is_member(wish.cluster, what=wish.name):
-            state.operations[wish.fact] = wish
+@FOLDS.on(OPERATIONS, STATE_NAME, PendingOperations)
+def _restore_operations(state: State, _fact: Fact, stored: PendingOperations) -> None:
+    for request in stored.wishes:
+        if not request.cluster or state.is_member(request.cluster, what=request.name):
+            state.operations[request.fact] = request
     state.requests.update(dict.fromkeys(stored.folded))
 
 
@@ -176,7 +183,7 @@ def _refusal_forwarded(state: State, fact: Fact, _: JobRefused) -> None:
         state.anomalies["refusal-forwarded out of turn"] += 1
 
 
-Wish = TypeVar("Wish", QueueWish, ReservationWish, ComposeWish)
+Pending = TypeVar("Pending", PendingQueueChange, PendingReservation, PendingDeviceRequest)
 Said = tuple[str, str, str, FactBody]
 """Kind, subject, name and body of a forwarded fact."""
 
@@ -187,126 +194,135 @@ def forwarded(state: State, clusters: Sequence[str], *, most: int) -> Iterator[D
     One batch holds all copies of one request. Requests for clusters that are not members are not kept, as they could
     not be forwarded.
     """
-    waiting: list[tuple[QueueWish | ReservationWish | ComposeWish, Said]] = [
-        *((wish, _queue_change(wish)) for wish in state.wishes.values()),
-        *((wish, _reservation(wish)) for wish in state.reservations.values()),
-        *((wish, _devices(wish)) for wish in state.devices.values()),
+    waiting: list[tuple[PendingQueueChange | PendingReservation | PendingDeviceRequest, Said]] = [
+        *((request, _queue_change(request)) for request in state.wishes.values()),
+        *((request, _reservation(request)) for request in state.reservations.values()),
+        *((request, _devices(request)) for request in state.devices.values()),
     ]
-    for wish, (kind, subject_id, name, payload) in waiting[:most]:
-        for cluster in _addressees(wish, clusters):
-            causes = (wish.fact,)
-            yield Draft(kind, subject_id, name, payload, causes, wish.trace, together=wish.fact, cluster=cluster)
+    for request, (kind, subject_id, name, payload) in waiting[:most]:
+        for cluster in _addressees(request, clusters):
+            causes = (request.fact,)
+            yield Draft(kind, subject_id, name, payload, causes, request.trace, together=request.fact, cluster=cluster)
     if state.operations:
         yield from operations_forwarded(state, clusters, most=most)
 
 
 def snapshot(state: State) -> Iterator[Draft]:
     """Return the requests that are not forwarded yet, by their subject."""
-    for name, changes in _grouped((wish.spec.name, wish) for wish in state.wishes.values()):
-        yield Draft("queue", name, STATE_NAME, QueueWishes(wishes=changes))
-    for name, asked in _grouped((wish.name, wish) for wish in state.reservations.values()):
+    for name, changes in _grouped((request.spec.name, request) for request in state.wishes.values()):
+        yield Draft("queue", name, STATE_NAME, PendingQueueChanges(wishes=changes))
+    for name, asked in _grouped((request.name, request) for request in state.reservations.values()):
         yield Draft("reservation", name, STATE_NAME, ReservationState(wishes=asked))
-    for subject_id, wanted in _grouped((wish.subject_id, wish) for wish in state.devices.values()):
-        yield Draft("composability", subject_id, STATE_NAME, ComposeWishes(wishes=wanted))
+    for subject_id, wanted in _grouped((request.subject_id, request) for request in state.devices.values()):
+        yield Draft("composability", subject_id, STATE_NAME, PendingDeviceRequests(wishes=wanted))
     yield from operations_snapshot(state)
 
 
-@FOLDS.on("queue", STATE_NAME, QueueWishes)
-def _restore_queue(state: State, _fact: Fact, stored: QueueWishes) -> None:
-    state.wishes.update({wish.fact: wish for wish in stored.wishes})
+@FOLDS.on("queue", STATE_NAME, PendingQueueChanges)
+def _restore_queue(state: State, _fact: Fact, stored: PendingQueueChanges) -> None:
+    state.wishes.update({request.fact: request for request in stored.wishes})
 
 
 @FOLDS.on("reservation", STATE_NAME, ReservationState)
 def _restore_reservation(state: State, _fact: Fact, stored: ReservationState) -> None:
-    state.reservations.update({wish.fact: wish for wish in stored.wishes})
+    state.reservations.update({request.fact: request for request in stored.wishes})
 
 
-@FOLDS.on("composability", STATE_NAME, ComposeWishes)
-def _restore_devices(state: State, _fact: Fact, stored: ComposeWishes) -> None:
-    for wish in stored.wishes:
-        _keep(state, wish, what=STATE_NAME)
+@FOLDS.on("composability", STATE_NAME, PendingDeviceRequests)
+def _restore_devices(state: State, _fact: Fact, stored: PendingDeviceRequests) -> None:
+    for request in stored.wishes:
+        _keep(state, request, what=STATE_NAME)
 
 
-def _queue_change(wish: QueueWish) -> Said:
-    return "queue", wish.spec.name, "change-forwarded", QueueChangeRequested(spec=wish.spec, principal=wish.principal)
+def _queue_change(request: PendingQueueChange) -> Said:
+    return (
+        "queue",
+        request.spec.name,
+        "change-forwarded",
+        QueueChangeRequested(spec=request.spec, principal=request.principal),
+    )
 
 
-def _reservation(wish: ReservationWish) -> Said:
-    if wish.spec is None:
-        ending = ReserveEndRequested(principal=wish.principal, reason=wish.reason)
-        return "reservation", wish.name, "end-forwarded", ending
-    asked = ReserveRequested(spec=wish.spec, principal=wish.principal)
-    return "reservation", wish.name, "reserve-forwarded", asked
+def _reservation(request: PendingReservation) -> Said:
+    if request.spec is None:
+        ending = ReserveEndRequested(principal=request.principal, reason=request.reason)
+        return "reservation", request.name, "end-forwarded", ending
+    asked = ReserveRequested(spec=request.spec, principal=request.principal)
+    return "reservation", request.name, "reserve-forwarded", asked
 
 
-def _devices(wish: ComposeWish) -> Said:
-    if wish.compose is not None:
-        return "composability", wish.subject_id, "compose-forwarded", wish.compose
-    if wish.decompose is not None:
-        return "composability", wish.subject_id, "decompose-forwarded", wish.decompose
-    assert wish.detach is not None, f"{wish.fact}: a request about devices has one of three bodies"
-    return "device", wish.subject_id, "detach-forwarded", wish.detach
+def _devices(request: PendingDeviceRequest) -> Said:
+    if request.compose is not None:
+        return "composability", request.subject_id, "compose-forwarded", request.compose
+    if request.decompose is not None:
+        return "composability", request.subject_id, "decompose-forwarded", request.decompose
+    assert request.detach is not None, f"{request.fact}: a request about devices has one of three bodies"
+    return "device", request.subject_id, "detach-forwarded", request.detach
 
 
-def _addressees(wish: QueueWish | ReservationWish | ComposeWish, clusters: Sequence[str]) -> Sequence[str]:
+def _addressees(
+    request: PendingQueueChange | PendingReservation | PendingDeviceRequest, clusters: Sequence[str]
+) -> Sequence[str]:
     """Return every cluster for queues and reservations, and for devices the cluster whose composer was asked."""
-    named = _named(wish) if isinstance(wish, ComposeWish) else ""
+    named = _named(request) if isinstance(request, PendingDeviceRequest) else ""
     return (named,) if named else clusters
 
 
-def _named(wish: ComposeWish) -> str:
-    asked = wish.compose or wish.decompose or wish.detach
+def _named(request: PendingDeviceRequest) -> str:
+    asked = request.compose or request.decompose or request.detach
     return asked.cluster if asked is not None else ""
 
 
-def _keep(state: State, wish: ComposeWish, *, what: str) -> None:
-    named = _named(wish)
+def _keep(state: State, request: PendingDeviceRequest, *, what: str) -> None:
+    named = _named(request)
     if not named or state.is_member(named, what=what):
-        state.devices[wish.fact] = wish
+        state.devices[request.fact] = request
 
 
-def _grouped(wishes: Iterable[tuple[str, Wish]]) -> Iterator[tuple[str, tuple[Wish, ...]]]:
-    by_name: dict[str, list[Wish]] = {}
-    for name, wish in wishes:
-        by_name.setdefault(name, []).append(wish)
+def _grouped(requests: Iterable[tuple[str, Pending]]) -> Iterator[tuple[str, tuple[Pending, ...]]]:
+    by_name: dict[str, list[Pending]] = {}
+    for name, request in requests:
+        by_name.setdefault(name, []).append(request)
     return ((name, tuple(group)) for name, group in by_name.items())
 
 
 @FOLDS.on("queue", "change-requested", QueueChangeRequested)
-def _change_requested(state: State, fact: Fact, wish: QueueChangeRequested) -> None:
-    state.wishes[fact.id] = QueueWish(fact=fact.id, spec=wish.spec, principal=wish.principal, trace=fact.trace)
+def _change_requested(state: State, fact: Fact, request: QueueChangeRequested) -> None:
+    state.wishes[fact.id] = PendingQueueChange(
+        fact=fact.id, spec=request.spec, principal=request.principal, trace=fact.trace
+    )
 
 
 @FOLDS.on("reservation", "reserve-requested", ReserveRequested)
-def _reserve_requested(state: State, fact: Fact, wish: ReserveRequested) -> None:
-    state.reservations[fact.id] = ReservationWish(
-        fact=fact.id, name=fact.subject_id, spec=wish.spec, principal=wish.principal, trace=fact.trace
+def _reserve_requested(state: State, fact: Fact, request: ReserveRequested) -> None:
+    state.reservations[fact.id] = PendingReservation(
+        fact=fact.id, name=fact.subject_id, spec=request.spec, principal=request.principal, trace=fact.trace
     )
 
 
 @FOLDS.on("reservation", "end-requested", ReserveEndRequested)
-def _end_requested(state: State, fact: Fact, wish: ReserveEndRequested) -> None:
-    state.reservations[fact.id] = ReservationWish(
-        fact=fact.id, name=fact.subject_id, principal=wish.principal, reason=wish.reason, trace=fact.trace
+def _end_requested(state: State, fact: Fact, request: ReserveEndRequested) -> None:
+    state.reservations[fact.id] = PendingReservation(
+        fact=fact.id, name=fact.subject_id, principal=request.principal, reason=request.reason, trace=fact.trace
     )
 
 
 @FOLDS.on("composability", "compose-requested", ComposeRequested)
 def _compose_requested(state: State, fact: Fact, asked: ComposeRequested) -> None:
-    wish = ComposeWish(fact=fact.id, subject_id=fact.subject_id, compose=asked, trace=fact.trace)
-    _keep(state, wish, what=fact.name)
+    request = PendingDeviceRequest(fact=fact.id, subject_id=fact.subject_id, compose=asked, trace=fact.trace)
+    _keep(state, request, what=fact.name)
 
 
 @FOLDS.on("composability", "decompose-requested", DecomposeRequested)
 def _decompose_requested(state: State, fact: Fact, asked: DecomposeRequested) -> None:
-    wish = ComposeWish(fact=fact.id, subject_id=fact.subject_id, decompose=asked, trace=fact.trace)
-    _keep(state, wish, what=fact.name)
+    request = PendingDeviceRequest(fact=fact.id, subject_id=fact.subject_id, decompose=asked, trace=fact.trace)
+    _keep(state, request, what=fact.name)
 
 
 @FOLDS.on("device", "detach-requested", DetachRequested)
 def _detach_requested(state: State, fact: Fact, asked: DetachRequested) -> None:
-    wish = ComposeWish(fact=fact.id, subject_id=fact.subject_id, detach=asked, trace=fact.trace)
-    _keep(state, wish, what=fact.name)
+    request = PendingDeviceRequest(fact=fact.id, subject_id=fact.subject_id, detach=asked, trace=fact.trace)
+    _keep(state, request, what=fact.name)
 
 
 @FOLDS.on("queue", "change-forwarded", Payload)

@@ -122,14 +122,16 @@ def leave_if_drained(state: State, record: RoutedJob, fact: Fact) -> None:
 
 
 @FOLDS.on("job", "reroute-requested", JobRerouteRequested)
-def _reroute_requested(state: State, fact: Fact, wish: JobRerouteRequested) -> None:
+def _reroute_requested(state: State, fact: Fact, request: JobRerouteRequested) -> None:
     record = state.jobs.get(fact.subject_id)
     if record is None or record.phase.is_terminal:
         state.anomalies["reroute of no live job"] += 1
         return
-    to = (wish.to,) if wish.to else ()
+    to = (request.to,) if request.to else ()
     forwarded = record.reroute is not None and record.reroute.forwarded
-    record.reroute = Reroute(fact=fact.id, to=to, principal=wish.principal, reason=wish.reason, forwarded=forwarded)
+    record.reroute = Reroute(
+        fact=fact.id, to=to, principal=request.principal, reason=request.reason, forwarded=forwarded
+    )
     state.dirty[record.job.id] = None
     if not record.cluster and record.job.id in state.pending:
         enlist(state, record)

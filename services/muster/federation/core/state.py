@@ -6,19 +6,19 @@ from dataclasses import dataclass, field
 
 from muster.core import NS_PER_S, Instant
 from muster.federation.core.pending import PendingQueues
-from muster.schemas.facts.composability import ComposeWish
+from muster.schemas.facts.composability import PendingDeviceRequest
 from muster.schemas.facts.control import ClusterSummary
 from muster.schemas.facts.federation import (
     ClusterPhase,
-    ClusterWish,
     MemberState,
-    RoutingWish,
+    PendingClusterChange,
+    PendingRoutingChange,
 )
 from muster.schemas.facts.job import JobRouted, RoutedState
-from muster.schemas.facts.job_wishes import with_edit, with_wish
-from muster.schemas.facts.operations import OperationWish
-from muster.schemas.facts.queue import QueueWish
-from muster.schemas.facts.reservation import ReservationWish
+from muster.schemas.facts.job_requests import with_edit, with_pending
+from muster.schemas.facts.operations import PendingOperation
+from muster.schemas.facts.queue import PendingQueueChange
+from muster.schemas.facts.reservation import PendingReservation
 from muster.schemas.facts.workload import RefusalState
 from muster.schemas.job import Phase
 from muster.schemas.routing import RoutingPolicy
@@ -112,13 +112,13 @@ class State:
     ended: dict[str, None] = field(default_factory=dict)
     dirty: dict[str, None] = field(default_factory=dict)
     """Jobs that may need an answer."""
-    wishes: dict[str, QueueWish] = field(default_factory=dict)
+    wishes: dict[str, PendingQueueChange] = field(default_factory=dict)
     """Requests for queues that are not forwarded yet, by their fact; likewise the next two fields."""
-    reservations: dict[str, ReservationWish] = field(default_factory=dict)
-    devices: dict[str, ComposeWish] = field(default_factory=dict)
+    reservations: dict[str, PendingReservation] = field(default_factory=dict)
+    devices: dict[str, PendingDeviceRequest] = field(default_factory=dict)
     refusals: dict[str, RefusalState] = field(default_factory=dict)
     """Refusals that are not forwarded yet, by their job."""
-    operations: dict[str, OperationWish] = field(default_factory=dict)
+    operations: dict[str, PendingOperation] = field(default_factory=dict)
     """Requests for nodes, campaigns and brakes that are not forwarded yet."""
     stranded: dict[str, None] = field(default_factory=dict)
     """Jobs whose cluster is not a member."""
@@ -130,9 +130,9 @@ class State:
     policy: RoutingPolicy = field(default_factory=RoutingPolicy)
     policy_version: int = 0
     policy_by: str = ""
-    routing_wishes: dict[str, RoutingWish] = field(default_factory=dict)
+    routing_requests: dict[str, PendingRoutingChange] = field(default_factory=dict)
     """Unanswered requests for another policy."""
-    strange_wishes: dict[str, ClusterWish] = field(default_factory=dict)
+    strange_requests: dict[str, PendingClusterChange] = field(default_factory=dict)
     """Unanswered requests for clusters that are not members."""
     pending: PendingQueues = field(default_factory=PendingQueues)
     """Jobs that wait for a cluster."""
@@ -207,10 +207,10 @@ class State:
         """Remove the job from its cluster; its requests, except to requeue it, are forwarded again to the next one."""
         self.unassign(record)
         record.cluster, record.lost_after_s, record.cancel_forwarded = "", 0.0, False
-        wishes = record.standing
-        for wish in record.wishes:
-            wishes = with_wish(wishes, wish)
-        record.wishes, record.standing, record.requeue = wishes, (), None
+        requests = record.standing
+        for request in record.wishes:
+            requests = with_pending(requests, request)
+        record.wishes, record.standing, record.requeue = requests, (), None
         if record.standing_edit is not None:
             record.edit = with_edit(record.standing_edit, record.edit or record.standing_edit)
             record.standing_edit = None

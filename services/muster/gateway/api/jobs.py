@@ -44,7 +44,7 @@ from muster.gateway.submit import Submission, dry_run, refuse_priority, submit, 
 from muster.gateway.views import as_submitted, waits, with_scaling, without_cluster
 from muster.schemas.base import JOBS_PER_BATCH_MAX
 from muster.schemas.facts.job import JobCancelRequested
-from muster.schemas.facts.job_wishes import Ask, JobEditRequested, JobHoldRequested, JobPriorityRequested
+from muster.schemas.facts.job_requests import Ask, JobEditRequested, JobHoldRequested, JobPriorityRequested
 from muster.schemas.job import JobChange, JobSpec, Phase, PriorityChange
 from muster.schemas.members import AskAssignment, AssignmentView
 from muster.schemas.queries import DryRunAnswer, WhyAnswer

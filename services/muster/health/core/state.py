@@ -350,9 +350,13 @@ def is_own_request(name: str, request: str) -> bool:
 
 def load_orphans(state: State, kind: str, name: str, grant: GrantState) -> None:
     """Restore requests from a checkpoint; those of units in it are not orphans."""
-    for wish in grant.wishes:
-        if is_own_request(name, wish.request_id) and wish.by in (OWN, "") and wish.request_id not in state.requests:
-            state.orphans[kind, name, wish.request_id] = wish.answered
+    for request in grant.wishes:
+        if (
+            is_own_request(name, request.request_id)
+            and request.by in (OWN, "")
+            and request.request_id not in state.requests
+        ):
+            state.orphans[kind, name, request.request_id] = request.answered
 
 
 def orphan_withdrawals(state: State, room: int) -> list[Draft]:

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 from pydantic_core import to_json
 
 from muster.cluster.node_reasons import node_reasons
-from muster.cluster.withholds import Wishes, known_in, with_request
+from muster.cluster.withholds import OpenDrains, known_in, with_request
 from muster.core.fact import Fact
 from muster.projector.core.changes import Marks
 from muster.schemas.facts import node as nodes
@@ -20,7 +20,7 @@ from muster.schemas.views import NodeReason, NodeView
 class _OfSubject:
     """Requests and cordon of one node or device. Devices without requests have no entry."""
 
-    wishes: Wishes = ()
+    wishes: OpenDrains = ()
     cordon: Cordon | None = None
 
 
@@ -41,13 +41,13 @@ class DrainRequests:
                 asked = with_request(known.wishes, payload, fact=fact.id, by=fact.writer, at=fact.time)
                 known.wishes = known.wishes if asked is None else asked
             case nodes.Withheld(request_id=request_id):
-                wish = known_in(known.wishes, request_id) or nodes.WithholdWish(request_id=request_id)
+                request = known_in(known.wishes, request_id) or nodes.DrainRequest(request_id=request_id)
                 others = tuple(one for one in known.wishes if one.request_id != request_id)
-                known.wishes = (*others, wish.model_copy(update={"answered": True}))
+                known.wishes = (*others, request.model_copy(update={"answered": True}))
             case nodes.WithholdWithdrawn():
-                wish_now = known_in(known.wishes, payload.request_id)
-                if wish_now is not None and (payload.after_withheld or not wish_now.answered):
-                    known.wishes = tuple(one for one in known.wishes if one is not wish_now)
+                request_now = known_in(known.wishes, payload.request_id)
+                if request_now is not None and (payload.after_withheld or not request_now.answered):
+                    known.wishes = tuple(one for one in known.wishes if one is not request_now)
             case nodes.Released() | nodes.NodeLeft():
                 known.wishes = tuple(one for one in known.wishes if not one.answered)
             case nodes.GrantState():
@@ -63,7 +63,7 @@ class DrainRequests:
         """Remove the answered requests of a device that no node shows any more; others still get an answer."""
         known = self.devices.get(uuid)
         if known is not None:
-            known.wishes = tuple(wish for wish in known.wishes if not wish.answered)
+            known.wishes = tuple(request for request in known.wishes if not request.answered)
             if not known.wishes:
                 del self.devices[uuid]
 

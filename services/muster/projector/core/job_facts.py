@@ -9,7 +9,7 @@ from muster.projector.core.projection import Anomalies
 from muster.projector.core.queues import HOLDING, Queues
 from muster.schemas.facts import job as jobs
 from muster.schemas.facts.federation import JobReturned
-from muster.schemas.facts.job_wishes import JobEdited, JobHeld, JobReprioritised
+from muster.schemas.facts.job_requests import JobEdited, JobHeld, JobReprioritised
 from muster.schemas.facts.queue import CPU, GPU, MEMORY
 from muster.schemas.facts.telemetry import JobUseReported, JobUseState, Use
 from muster.schemas.job import Job, Phase, Slot

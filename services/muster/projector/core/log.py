@@ -131,7 +131,7 @@ def _lost_reason(state: nodes.NodeState) -> str:
 
 def _withheld_for(grant: nodes.GrantState) -> tuple[str, ...]:
     """Return the answered requests; all of them for a grant of an older scheduler, which lists none."""
-    answered = tuple(wish.request_id for wish in grant.wishes if wish.answered)
+    answered = tuple(request.request_id for request in grant.wishes if request.answered)
     return answered or (grant.withhold_requests if grant.withheld else ())
 
 

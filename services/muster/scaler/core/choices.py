@@ -199,10 +199,10 @@ class Choice:
         if self.name != REMOVE_NODE or not isinstance(payload, ScaleChosen):
             return [Draft("scale", choice_id, self.name, payload, self.causes, self.trace)]
         chosen = payload.model_copy(update={"request_id": choice_id})
-        wish = WithholdRequested(request_id=choice_id, reason=payload.reason)
+        request = WithholdRequested(request_id=choice_id, reason=payload.reason)
         return [
             Draft("scale", choice_id, self.name, chosen, self.causes, self.trace, together=choice_id),
-            Draft("node", payload.node, "withhold-requested", wish, self.causes, self.trace, together=choice_id),
+            Draft("node", payload.node, "withhold-requested", request, self.causes, self.trace, together=choice_id),
         ]
 
 
@@ -287,8 +287,8 @@ class Ends:
         """
         for name in sorted(self.choices.withheld):
             record = self.cluster.nodes.get(name)
-            wishes = record.wishes if record is not None and record.description is not None else ()
-            mine = [wish.request_id for wish in wishes if wish.answered and is_choice(wish.request_id)]
+            requests = record.wishes if record is not None and record.description is not None else ()
+            mine = [request.request_id for request in requests if request.answered and is_choice(request.request_id)]
             if not mine:
                 del self.choices.withheld[name]
             for request_id in mine:

@@ -111,9 +111,11 @@ class _Attempt:
             return None
         groups = sorted(self._asked.groups, key=lambda group: _size(group.shape), reverse=True)
         own = groups[0].topology if len(groups) == 1 else None
-        wish = next((wish for wish in (own, self._asked.topology) if wish is not None and wish.required), None)
-        if wish is not None:
-            for names in self._steps.domains(wish.level, groups[0], self._left):
+        request = next(
+            (request for request in (own, self._asked.topology) if request is not None and request.required), None
+        )
+        if request is not None:
+            for names in self._steps.domains(request.level, groups[0], self._left):
                 option = self._try(groups, names)
                 if option is not None:
                     return option

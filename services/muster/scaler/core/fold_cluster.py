@@ -20,7 +20,7 @@ from muster.schemas.facts.job import (
     JobUnschedulable,
     PodsStarted,
 )
-from muster.schemas.facts.job_wishes import JobHeld
+from muster.schemas.facts.job_requests import JobHeld
 from muster.schemas.facts.node import (
     Cordon,
     CordonRequested,

@@ -172,8 +172,8 @@ class GpuSources:
         )
         if left + free < waiting.gpus:
             return self._pool(sources, waiting)
-        wishes = [waiting.ask.topology, *(group.topology for group in waiting.ask.groups)]
-        required = next((wish.level for wish in wishes if wish is not None and wish.required), "")
+        requests = [waiting.ask.topology, *(group.topology for group in waiting.ask.groups)]
+        required = next((request.level for request in requests if request is not None and request.required), "")
         if required:
             return _lack(LackCode.TOPOLOGY, f"not within one {required}: {numbers}")
         return _lack(LackCode.TOGETHER, f"not on nodes that also have CPU and memory for it: {numbers}")

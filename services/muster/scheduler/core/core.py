@@ -80,7 +80,7 @@ def _load_node(state: State, fact: Fact, stored: NodeState) -> None:
 @FOLDS.on("cluster", STATE_NAME, ClusterState)
 def _load_cluster(state: State, _fact: Fact, stored: ClusterState) -> None:
     state.summary.numbers, state.summary.at = stored.summary, stored.summarised_at
-    state.queues.wishes.update({wish.fact: wish for wish in stored.wishes})
+    state.queues.wishes.update({request.fact: request for request in stored.wishes})
     state.status.contact.restore(stored.contact)
     state.status.pages_read_at = max(state.status.pages_read_at, stored.pages_read_at)
     state.status.contact_lost_at = stored.contact_lost_at
@@ -173,8 +173,8 @@ class SchedulerCore:
                     STATE_NAME,
                     GrantState(
                         released=grant.released,
-                        withhold_requests=tuple(wish.request_id for wish in grant.wishes),
-                        withheld=bool(grant.wishes) and all(wish.answered for wish in grant.wishes),
+                        withhold_requests=tuple(request.request_id for request in grant.wishes),
+                        withheld=bool(grant.wishes) and all(request.answered for request in grant.wishes),
                         wishes=grant.wishes,
                         last_fact=grant.last_fact,
                         cordon=grant.cordon if isinstance(grant, NodeRecord) else None,
@@ -184,12 +184,12 @@ class SchedulerCore:
             yield Draft("job", record.id, STATE_NAME, record.as_body(JobState), trace=record.job.trace)
         for name, reservation in state.reservations.states().items():
             yield Draft("reservation", name, STATE_NAME, reservation)
-        wishes = tuple(state.queues.wishes.values())
+        requests = tuple(state.queues.wishes.values())
         contact = state.status.contact.stored()
         cluster = ClusterState(
             summary=state.summary.numbers,
             summarised_at=state.summary.at,
-            wishes=wishes,
+            wishes=requests,
             contact=contact,
             pages_read_at=state.status.pages_read_at,
             contact_lost_at=state.status.contact_lost_at,

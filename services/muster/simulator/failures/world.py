@@ -360,8 +360,8 @@ class World:
         if mended:
             self._put(node, [])
         del self._cordoned[node]
-        wish = CordonRequested(principal=PERSON, reason="done")
-        self.engine.write("federation", "node", node, "resume-forwarded", wish)
+        request = CordonRequested(principal=PERSON, reason="done")
+        self.engine.write("federation", "node", node, "resume-forwarded", request)
 
     def _swap_s(self, node: str) -> float:
         return lognormal(self.scene.times.swap_s, REPAIR_SIGMA, self.scene.seed, "swap", node, self.by_hand)

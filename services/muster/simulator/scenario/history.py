@@ -14,7 +14,7 @@ from muster.core import Draft, Instant, after
 from muster.core.virtual import Watch
 from muster.scheduler.core.cycle import Limits
 from muster.schemas.facts.job import JobCheckpointed, JobFinished, JobPlaced, JobReserved, JobRunning, PodsStarted
-from muster.schemas.facts.job_wishes import JobHoldRequested
+from muster.schemas.facts.job_requests import JobHoldRequested
 from muster.schemas.facts.node import NodeLost, Released, WithholdRequested
 from muster.schemas.facts.reservation import BookingRefused, ReserveRequested
 from muster.schemas.job import Slot
@@ -187,11 +187,11 @@ def _belongs_to_the_past(draft: Draft) -> bool:
 def _withhold(engine: Engine, plan: Plan) -> None:
     for name, node in plan.nodes.items():
         if node.state not in (NodeState.READY, NodeState.LOST):
-            wish = WithholdRequested(request_id=f"{PRINCIPAL}-{node.state.value}", reason=node.state.value)
-            engine.write("gateway", "node", name, "withhold-requested", wish)
+            request = WithholdRequested(request_id=f"{PRINCIPAL}-{node.state.value}", reason=node.state.value)
+            engine.write("gateway", "node", name, "withhold-requested", request)
         for device in node.bad_gpus:
-            wish = WithholdRequested(request_id=f"{PRINCIPAL}-bad", reason="bad_gpus")
-            engine.write("health", "device", node.description.gpu_uuids[device], "withhold-requested", wish)
+            request = WithholdRequested(request_id=f"{PRINCIPAL}-bad", reason="bad_gpus")
+            engine.write("health", "device", node.description.gpu_uuids[device], "withhold-requested", request)
 
 
 def _begin(engine: Engine, plan: Plan) -> None:

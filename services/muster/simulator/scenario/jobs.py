@@ -240,8 +240,8 @@ def _labels(wanted: model.Job) -> dict[str, str]:
     return ours | wanted.labels
 
 
-def _topology(wish: model.Topology | None) -> Topology | None:
-    return None if wish is None else Topology(level=wish.level, required=wish.required)
+def _topology(request: model.Topology | None) -> Topology | None:
+    return None if request is None else Topology(level=request.level, required=request.required)
 
 
 def _job(name: str, spec: JobSpec, wanted: model.Job, submitted_at: Instant) -> Job:

@@ -26,7 +26,7 @@ from muster.schemas.campaigns import (
     TurnView,
 )
 from muster.schemas.facts.node import RunningJobs
-from muster.schemas.facts.upgrade import CampaignAsk, CampaignWish, Step
+from muster.schemas.facts.upgrade import CampaignAsk, PendingCampaignChange, Step
 from muster.upgrader.core.campaigns import failed_nodes, refusal, selected, summary
 from muster.upgrader.core.core import UpgraderCore
 from muster.upgrader.core.outlook import free_at, hindrance, is_out, room_of
@@ -168,8 +168,8 @@ def answer_check(core: Core, ask: Wire, _now: Instant) -> CampaignCheckAnswer:
     """Answer `campaign-check`: the answer that a request would get now."""
     assert isinstance(core, UpgraderCore)
     assert isinstance(ask, AskCampaignCheck)
-    wish = CampaignWish(fact="", name=ask.name, ask=CampaignAsk(ask.ask), spec=ask.spec)
-    refused = refusal(core.state, wish)
+    request = PendingCampaignChange(fact="", name=ask.name, ask=CampaignAsk(ask.ask), spec=ask.spec)
+    refused = refusal(core.state, request)
     field, problem = refused or ("", "")
     return CampaignCheckAnswer(field=field, problem=problem, known=ask.name in core.state.campaigns)
 
@@ -179,8 +179,8 @@ def answer_preview(core: Core, ask: Wire, now: Instant) -> CampaignPreview:
     assert isinstance(core, UpgraderCore)
     assert isinstance(ask, AskPreview)
     state, spec = core.state, ask.spec
-    wish = CampaignWish(fact="", name=spec.name, ask=CampaignAsk.START, spec=spec)
-    refused = refusal(state, wish)
+    request = PendingCampaignChange(fact="", name=spec.name, ask=CampaignAsk.START, spec=spec)
+    refused = refusal(state, request)
     if refused is not None:
         return CampaignPreview(at=now, field=refused[0], problem=refused[1])
     thought = Campaign(name=spec.name, spec=spec, accepted_at=now)

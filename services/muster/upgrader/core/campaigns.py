@@ -13,7 +13,7 @@ from muster.schemas.facts.upgrade import (
     CampaignRefused,
     CampaignSpec,
     CampaignStopped,
-    CampaignWish,
+    PendingCampaignChange,
     Step,
 )
 from muster.upgrader.core.state import Campaign, State
@@ -24,31 +24,31 @@ _DONE = {CampaignAsk.PAUSE: "paused", CampaignAsk.RESUME: "resumed", CampaignAsk
 def answer_requests(state: State) -> Iterator[Draft]:
     """Return the answer to the oldest request of each campaign; the next follows after its fold."""
     answered, started = set[str](), 0
-    for wish in state.wishes.values():
-        if wish.name in answered:
+    for request in state.wishes.values():
+        if request.name in answered:
             continue
-        answered.add(wish.name)
-        refused = refusal(state, wish, started=started)
+        answered.add(request.name)
+        refused = refusal(state, request, started=started)
         if refused is not None:
-            said = CampaignRefused(ask=wish.ask, field=refused[0], reason=refused[1], principal=wish.principal)
-            yield Draft("campaign", wish.name, "refused", said, (wish.fact,), wish.trace)
-        elif wish.spec is not None:
+            said = CampaignRefused(ask=request.ask, field=refused[0], reason=refused[1], principal=request.principal)
+            yield Draft("campaign", request.name, "refused", said, (request.fact,), request.trace)
+        elif request.spec is not None:
             started += 1
-            yield _acceptance(state, wish, wish.spec)
+            yield _acceptance(state, request, request.spec)
         else:
-            change = CampaignChanged(principal=wish.principal, reason=wish.reason)
-            yield Draft("campaign", wish.name, _DONE[wish.ask], change, (wish.fact,), wish.trace)
+            change = CampaignChanged(principal=request.principal, reason=request.reason)
+            yield Draft("campaign", request.name, _DONE[request.ask], change, (request.fact,), request.trace)
 
 
-def refusal(state: State, wish: CampaignWish, *, started: int = 0) -> tuple[str, str] | None:
+def refusal(state: State, request: PendingCampaignChange, *, started: int = 0) -> tuple[str, str] | None:
     """Return (field, reason) of an impossible request; None if it is possible, besides the campaigns in `started`."""
-    campaign = state.campaigns.get(wish.name)
+    campaign = state.campaigns.get(request.name)
     live = campaign is not None and campaign.ended is None
-    if wish.spec is not None:
-        return _start_refusal(state, wish.spec, live=live, started=started)
+    if request.spec is not None:
+        return _start_refusal(state, request.spec, live=live, started=started)
     if campaign is None or not live:
-        return "", f"no campaign {wish.name} goes on"
-    return _change_refusal(state, campaign, wish.ask)
+        return "", f"no campaign {request.name} goes on"
+    return _change_refusal(state, campaign, request.ask)
 
 
 def _start_refusal(state: State, spec: CampaignSpec, *, live: bool, started: int) -> tuple[str, str] | None:
@@ -86,12 +86,12 @@ def _change_refusal(state: State, campaign: Campaign, ask: CampaignAsk) -> tuple
     return None
 
 
-def _acceptance(state: State, wish: CampaignWish, spec: CampaignSpec) -> Draft:
+def _acceptance(state: State, request: PendingCampaignChange, spec: CampaignSpec) -> Draft:
     names = selected(state, spec)
     thought = Campaign(name=spec.name, spec=spec)
     there = sum(thought.is_at_version(state.nodes[name].description) for name in names)
-    said = CampaignAccepted(spec=spec, principal=wish.principal, nodes=len(names), at_version=there)
-    return Draft("campaign", wish.name, "accepted", said, (wish.fact,), wish.trace)
+    said = CampaignAccepted(spec=spec, principal=request.principal, nodes=len(names), at_version=there)
+    return Draft("campaign", request.name, "accepted", said, (request.fact,), request.trace)
 
 
 SECONDS_PER_HOUR = 3600.0

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from muster.core import Draft, Fact, Instant, after
 from muster.core.folding import Folds
 from muster.schemas.facts.node import WithholdWithdrawn
-from muster.schemas.facts.upgrade import CampaignState, CampaignWish, NodeTurnsState, TurnState
+from muster.schemas.facts.upgrade import CampaignState, NodeTurnsState, PendingCampaignChange, TurnState
 from muster.schemas.registry import STATE_NAME
 from muster.upgrader.core import fold_campaigns, fold_cluster, limits
 from muster.upgrader.core.campaigns import answer_requests, course
@@ -33,15 +33,15 @@ def _load_turns(state: State, fact: Fact, stored: NodeTurnsState) -> None:
 
 def states(state: State) -> Iterator[Draft]:
     """Yield campaigns, open requests, and turns by node."""
-    asked: dict[str, tuple[CampaignWish, ...]] = {}
-    for wish in state.wishes.values():
-        asked[wish.name] = (*asked.get(wish.name, ()), wish)
+    asked: dict[str, tuple[PendingCampaignChange, ...]] = {}
+    for request in state.wishes.values():
+        asked[request.name] = (*asked.get(request.name, ()), request)
     for campaign in state.campaigns.values():
         stored = campaign.as_body(CampaignState)
         stored.wishes = asked.pop(campaign.name, ())
         yield Draft("campaign", campaign.name, STATE_NAME, stored, trace=campaign.trace)
-    for name, wishes in asked.items():
-        yield Draft("campaign", name, STATE_NAME, CampaignState(wishes=wishes))
+    for name, requests in asked.items():
+        yield Draft("campaign", name, STATE_NAME, CampaignState(wishes=requests))
     for node in sorted({name for campaign in state.campaigns.values() for name in campaign.turns}):
         turns = tuple(turn.as_body(TurnState) for turn in state.turns_on(node))
         yield Draft("node", node, STATE_NAME, NodeTurnsState(turns=turns))
@@ -49,7 +49,7 @@ def states(state: State) -> Iterator[Draft]:
 
 @FOLDS.on("campaign", STATE_NAME, CampaignState)
 def _load_campaign(state: State, fact: Fact, stored: CampaignState) -> None:
-    state.wishes.update({wish.fact: wish for wish in stored.wishes})
+    state.wishes.update({request.fact: request for request in stored.wishes})
     if stored.spec is None:
         return  # it was only asked for
     campaign = Campaign.restored(stored, name=fact.subject_id)
@@ -146,10 +146,10 @@ class UpgraderCore:
         state = self.state
         for name in state.strays:
             grant = state.grants.get(name)
-            for wish in grant.wishes if grant is not None else ():
-                if wish.by == MINE and wish.answered and state.turn_asking(name, wish.request_id) is None:
-                    back = WithholdWithdrawn(request_id=wish.request_id, reason=LATE, after_withheld=True)
-                    yield Draft("node", name, "withhold-withdrawn", back, (wish.fact,) if wish.fact else ())
+            for request in grant.wishes if grant is not None else ():
+                if request.by == MINE and request.answered and state.turn_asking(name, request.request_id) is None:
+                    back = WithholdWithdrawn(request_id=request.request_id, reason=LATE, after_withheld=True)
+                    yield Draft("node", name, "withhold-withdrawn", back, (request.fact,) if request.fact else ())
 
     def _next(self, now: Instant) -> Instant | None:
         """Return when `decide` could answer differently by time alone."""

@@ -13,8 +13,8 @@ from muster.schemas.facts.upgrade import (
     CampaignRefused,
     CampaignStartRequested,
     CampaignStopped,
-    CampaignWish,
     NodeStepped,
+    PendingCampaignChange,
     Step,
 )
 from muster.schemas.registry import STATE_NAME
@@ -31,19 +31,19 @@ _FAILURES = frozenset({Step.ROLLING_BACK, Step.FAILED})
 
 @FOLDS.on("campaign", "start-forwarded", CampaignStartRequested)
 def _start_asked(state: State, fact: Fact, asked: CampaignStartRequested) -> None:
-    wish = CampaignWish(fact=fact.id, name=fact.subject_id, ask=CampaignAsk.START, trace=fact.trace)
-    _keep(state, wish.model_copy(update={"spec": asked.spec, "principal": asked.principal}))
+    request = PendingCampaignChange(fact=fact.id, name=fact.subject_id, ask=CampaignAsk.START, trace=fact.trace)
+    _keep(state, request.model_copy(update={"spec": asked.spec, "principal": asked.principal}))
 
 
 @FOLDS.on("campaign", ("pause-forwarded", "resume-forwarded", "abort-forwarded"), CampaignChangeRequested)
 def _change_asked(state: State, fact: Fact, asked: CampaignChangeRequested) -> None:
     ask = CampaignAsk(fact.name.removesuffix("-forwarded"))
-    wish = CampaignWish(fact=fact.id, name=fact.subject_id, ask=ask, trace=fact.trace)
-    _keep(state, wish.model_copy(update={"reason": asked.reason, "principal": asked.principal}))
+    request = PendingCampaignChange(fact=fact.id, name=fact.subject_id, ask=ask, trace=fact.trace)
+    _keep(state, request.model_copy(update={"reason": asked.reason, "principal": asked.principal}))
 
 
-def _keep(state: State, wish: CampaignWish) -> None:
-    state.wishes[wish.fact] = wish
+def _keep(state: State, request: PendingCampaignChange) -> None:
+    state.wishes[request.fact] = request
     state.moves += 1
 
 

@@ -14,7 +14,7 @@ from muster.schemas.facts.job import (
     JobState,
     PodsExited,
 )
-from muster.schemas.facts.job_wishes import JobEdited
+from muster.schemas.facts.job_requests import JobEdited
 from muster.schemas.facts.node import (
     Cordon,
     CordonRequested,
@@ -200,7 +200,7 @@ def _withdrawn(state: State, fact: Fact, withdrawn: WithholdWithdrawn) -> None:
             campaign.drop(name)
     grant = state.grant(name)
     grant.withdraw(withdrawn.request_id, after_withheld=withdrawn.after_withheld)
-    if not any(wish.by == MINE and wish.answered for wish in grant.wishes):
+    if not any(request.by == MINE and request.answered for request in grant.wishes):
         state.strays.pop(name, None)
     state.drop_empty_grant(name)
 
@@ -306,5 +306,5 @@ def _load_grant(state: State, fact: Fact, stored: GrantState) -> None:
     """Restore requests to drain a node from a checkpoint."""
     if stored.wishes or stored.cordon is not None:
         state.grants[fact.subject_id] = Grant(stored.wishes, stored.cordon)
-        if any(wish.by == MINE and wish.answered for wish in stored.wishes):
+        if any(request.by == MINE and request.answered for request in stored.wishes):
             state.strays[fact.subject_id] = None

@@ -9,11 +9,11 @@ from dataclasses import dataclass, field
 from muster.cluster import Holds, Nodes
 from muster.core import Instant, after
 from muster.schemas.base import LABEL_CHARS_MAX
-from muster.schemas.facts.node import Cordon, NodeJoined, WithholdRequested, WithholdWish
+from muster.schemas.facts.node import Cordon, DrainRequest, NodeJoined, WithholdRequested
 from muster.schemas.facts.upgrade import (
     CampaignSpec,
     CampaignState,
-    CampaignWish,
+    PendingCampaignChange,
     Step,
     TurnState,
 )
@@ -83,7 +83,7 @@ MINE = "upgrader"
 class Grant:
     """The grant of one node."""
 
-    wishes: tuple[WithholdWish, ...] = ()
+    wishes: tuple[DrainRequest, ...] = ()
     """Requests to drain it, in order."""
     cordon: Cordon | None = None
     """Cordon of a person."""
@@ -95,14 +95,16 @@ class Grant:
 
     def taken_by_others(self, now: int) -> str:
         """Return which other service keeps jobs off it now; "" for none."""
-        return next((wish.by or "a service" for wish in self.wishes if wish.by != MINE and wish.from_at <= now), "")
+        return next(
+            (request.by or "a service" for request in self.wishes if request.by != MINE and request.from_at <= now), ""
+        )
 
     def ask(self, asked: WithholdRequested, *, fact: str, by: str) -> None:
         """Record a request, or its repetition with another time or treatment."""
         known = self.wish(asked.request_id)
         if known is not None and known.answered:
             return
-        wish = WithholdWish(
+        request = DrainRequest(
             request_id=asked.request_id,
             fact=fact,
             by=by,
@@ -110,11 +112,11 @@ class Grant:
             from_at=asked.from_at,
             reason=asked.reason,
         )
-        self.wishes = (*(one for one in self.wishes if one is not known), wish)
+        self.wishes = (*(one for one in self.wishes if one is not known), request)
 
     def answer(self, request_id: str, *, fact: str) -> None:
         """Record `withheld`: the answer is valid, even for a request that was withdrawn meanwhile."""
-        known = self.wish(request_id) or WithholdWish(request_id=request_id, fact=fact, by=MINE)
+        known = self.wish(request_id) or DrainRequest(request_id=request_id, fact=fact, by=MINE)
         answered = known.model_copy(update={"answered": True})
         self.wishes = (*(one for one in self.wishes if one.request_id != request_id), answered)
 
@@ -130,7 +132,7 @@ class Grant:
         """Record its release or departure: answered requests are settled."""
         self.wishes = tuple(one for one in self.wishes if not one.answered)
 
-    def wish(self, request_id: str) -> WithholdWish | None:
+    def wish(self, request_id: str) -> DrainRequest | None:
         """Return the open request of this id."""
         return next((one for one in self.wishes if one.request_id == request_id), None)
 
@@ -226,7 +228,7 @@ class State:
     holds: Holds = field(default_factory=Holds)
     jobs: dict[str, Job] = field(default_factory=dict)
     campaigns: dict[str, Campaign] = field(default_factory=dict)
-    wishes: dict[str, CampaignWish] = field(default_factory=dict)
+    wishes: dict[str, PendingCampaignChange] = field(default_factory=dict)
     braked: str = ""
     early: dict[str, list[Turn]] = field(default_factory=dict)
     strays: dict[str, None] = field(default_factory=dict)

@@ -8,7 +8,7 @@ from muster.schemas import ids
 from muster.schemas.base import FACT_BYTES_MAX
 from muster.schemas.facts import job as jobs
 from muster.schemas.facts import workload as facts
-from muster.schemas.facts.job_wishes import JobHeld
+from muster.schemas.facts.job_requests import JobHeld
 from muster.schemas.facts.workload import (
     NODES_SHOWN_MAX,
     Standing,

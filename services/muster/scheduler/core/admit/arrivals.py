@@ -74,15 +74,15 @@ def queue_changes(state: State) -> list[Draft]:
     """
     accepted: dict[str, QueueSpec] = {}
     drafts = []
-    for wish in tuple(state.queues.wishes.values())[:DRAFTS_MAX]:
-        refused = state.queues.check(wish.spec, accepted)
+    for request in tuple(state.queues.wishes.values())[:DRAFTS_MAX]:
+        refused = state.queues.check(request.spec, accepted)
         if refused is None:
-            accepted[wish.spec.name] = wish.spec
-            payload: QueueChanged | QueueChangeRefused = QueueChanged(spec=wish.spec)
+            accepted[request.spec.name] = request.spec
+            payload: QueueChanged | QueueChangeRefused = QueueChanged(spec=request.spec)
         else:
             payload = QueueChangeRefused(field=refused.field, reason=refused.reason)
         name = "changed" if refused is None else "change-refused"
-        drafts.append(Draft("queue", wish.spec.name, name, payload, (wish.fact,), wish.trace))
+        drafts.append(Draft("queue", request.spec.name, name, payload, (request.fact,), request.trace))
     if not drafts:  # else the template itself may be about to change
         drafts += _queues_of_users(state)
     return drafts

@@ -21,7 +21,7 @@ from muster.scheduler.core.stores.jobs import EquivalenceClass, JobRecord
 from muster.scheduler.core.stores.pending_queue import PendingQueue, entry_of
 from muster.scheduler.core.stores.pending_queues import PendingQueues
 from muster.schemas.facts.job import JobUnschedulable
-from muster.schemas.facts.node import WithholdWish
+from muster.schemas.facts.node import DrainRequest
 from muster.schemas.job import Phase
 
 OF_PLACES = frozenset(
@@ -87,7 +87,7 @@ def _wanted_free(bookings: Bookings, withheld: Sequence[Booking], now: Instant) 
     """Return the reason for a job that fits only on nodes that are drained before it would be gone."""
     nodes = {name for booking in withheld for name in bookings.nodes_of(booking)}
     last = max(withheld, key=lambda booking: booking.starts_at)
-    why = last.of.reason if isinstance(last.of, WithholdWish) and last.of.reason else "a service asked for it"
+    why = last.of.reason if isinstance(last.of, DrainRequest) and last.of.reason else "a service asked for it"
     number = "1 node has" if len(nodes) == 1 else f"{len(nodes)} nodes have"
     hours = max(0.0, seconds_between(now, last.starts_at)) / 3_600
     detail = f"there is room, but {number} to be free before the job would be gone, the last in {hours:.1f} h: {why}"

@@ -4,13 +4,19 @@ from muster.core import Fact
 from muster.core.folding import Folds
 from muster.scheduler.core.fold.updates import settle_arrival
 from muster.scheduler.core.state import State
-from muster.schemas.facts.queue import QueueChanged, QueueChangeRefused, QueueChangeRequested, QueueState, QueueWish
+from muster.schemas.facts.queue import (
+    PendingQueueChange,
+    QueueChanged,
+    QueueChangeRefused,
+    QueueChangeRequested,
+    QueueState,
+)
 from muster.schemas.facts.reservation import (
     Booked,
     BookingEnded,
     BookingRefused,
+    PendingReservation,
     ReservationState,
-    ReservationWish,
     ReserveEndRequested,
     ReserveRequested,
 )
@@ -42,25 +48,27 @@ def set_queue(state: State, queue: QueueState, *, at: int = 0) -> None:
 
 
 @FOLDS.on("queue", "change-forwarded", QueueChangeRequested)
-def _change_forwarded(state: State, fact: Fact, wish: QueueChangeRequested) -> None:
-    state.queues.wishes[fact.id] = QueueWish(fact=fact.id, spec=wish.spec, principal=wish.principal, trace=fact.trace)
+def _change_forwarded(state: State, fact: Fact, request: QueueChangeRequested) -> None:
+    state.queues.wishes[fact.id] = PendingQueueChange(
+        fact=fact.id, spec=request.spec, principal=request.principal, trace=fact.trace
+    )
 
 
 @FOLDS.on("queue", "changed", QueueChanged)
 def _changed(state: State, fact: Fact, changed: QueueChanged) -> None:
     spec = changed.spec
-    if not _answer_wish(state, fact) and not _is_of_a_user(state, fact):
+    if not _answer_request(state, fact) and not _is_of_a_user(state, fact):
         state.anomalies["queue change nobody asked for"] += 1
     set_queue(state, QueueState(spec=spec, changed_at=fact.time), at=fact.time)
 
 
 @FOLDS.on("queue", "change-refused", QueueChangeRefused)
 def _change_refused(state: State, fact: Fact, _: QueueChangeRefused) -> None:
-    if not _answer_wish(state, fact):
+    if not _answer_request(state, fact):
         state.anomalies["queue change nobody asked for"] += 1
 
 
-def _answer_wish(state: State, fact: Fact) -> bool:
+def _answer_request(state: State, fact: Fact) -> bool:
     answered = [state.queues.wishes.pop(cause) for cause in fact.causes if cause in state.queues.wishes]
     return bool(answered)
 
@@ -73,19 +81,19 @@ def _is_of_a_user(state: State, fact: Fact) -> bool:
 @FOLDS.on("reservation", "reserve-forwarded", ReserveRequested)
 def _reserve_forwarded(state: State, fact: Fact, asked: ReserveRequested) -> None:
     spec, principal = asked.spec, asked.principal
-    _ask(state, ReservationWish(fact=fact.id, name=spec.name, spec=spec, principal=principal, trace=fact.trace))
+    _ask(state, PendingReservation(fact=fact.id, name=spec.name, spec=spec, principal=principal, trace=fact.trace))
 
 
 @FOLDS.on("reservation", "end-forwarded", ReserveEndRequested)
 def _end_forwarded(state: State, fact: Fact, asked: ReserveEndRequested) -> None:
-    wish = ReservationWish(
+    request = PendingReservation(
         fact=fact.id, name=fact.subject_id, principal=asked.principal, reason=asked.reason, trace=fact.trace
     )
-    _ask(state, wish)
+    _ask(state, request)
 
 
-def _ask(state: State, wish: ReservationWish) -> None:
-    state.reservations.wishes[wish.fact] = wish
+def _ask(state: State, request: PendingReservation) -> None:
+    state.reservations.wishes[request.fact] = request
 
 
 @FOLDS.on("reservation", "booked", Booked)

@@ -12,7 +12,7 @@ from muster.scheduler.core.state import State
 from muster.scheduler.core.stores.bookings import book_reserved
 from muster.scheduler.core.stores.jobs import HOLDING, WAITING, JobRecord
 from muster.schemas.facts.federation import ContactLost, ContactRenewed, JobRecalled, JobReturned, JobReturnRefused
-from muster.schemas.facts.job_wishes import (
+from muster.schemas.facts.job_requests import (
     Ask,
     EditWish,
     JobEdited,
@@ -21,12 +21,12 @@ from muster.schemas.facts.job_wishes import (
     JobHoldRequested,
     JobPriorityRequested,
     JobReprioritised,
-    JobWishRefused,
-    job_wish,
+    JobRequestRefused,
+    pending_job_request,
     requeue_wish,
     with_edit,
-    with_wish,
-    without_wishes,
+    with_pending,
+    without_answered,
 )
 from muster.schemas.job import Phase
 
@@ -43,7 +43,7 @@ def _forwarded(state: State, fact: Fact, asked: JobHoldRequested | JobPriorityRe
         state.anomalies[f"{fact.name} of no live job"] += 1
         return
     ask = Ask(fact.name.removesuffix("-forwarded"))
-    record.wishes = with_wish(record.wishes, job_wish(fact.id, ask, asked))
+    record.wishes = with_pending(record.wishes, pending_job_request(fact.id, ask, asked))
     state.due.mark_dirty(record.id)
     enlist(state, record)
 
@@ -127,9 +127,9 @@ def _reprioritised(state: State, fact: Fact, reprioritised: JobReprioritised) ->
 
 
 @FOLDS.on(
-    "job", ("hold-refused", "release-refused", "priority-refused", "requeue-refused", "edit-refused"), JobWishRefused
+    "job", ("hold-refused", "release-refused", "priority-refused", "requeue-refused", "edit-refused"), JobRequestRefused
 )
-def _refused(state: State, fact: Fact, _: JobWishRefused) -> None:
+def _refused(state: State, fact: Fact, _: JobRequestRefused) -> None:
     record = _answered(state, fact)
     if record is not None:
         enlist(state, record)
@@ -142,7 +142,7 @@ def _answered(state: State, fact: Fact) -> JobRecord | None:
     if record is None or record.phase.is_terminal:
         state.anomalies[f"{fact.name} of no live job"] += 1
         return None
-    record.wishes = without_wishes(record.wishes, fact.causes)
+    record.wishes = without_answered(record.wishes, fact.causes)
     if record.requeue is not None and record.requeue.fact in fact.causes:
         record.requeue = None
     if record.edit is not None and record.edit.fact in fact.causes:

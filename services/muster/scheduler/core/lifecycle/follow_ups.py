@@ -29,17 +29,17 @@ from muster.schemas.facts.job import (
     QueuedReason,
     StopReason,
 )
-from muster.schemas.facts.job_wishes import (
+from muster.schemas.facts.job_requests import (
     Ask,
     EditWish,
     JobEdited,
     JobHeld,
     JobReprioritised,
-    JobWish,
-    JobWishRefused,
+    JobRequestRefused,
+    PendingJobRequest,
     RequeueWish,
 )
-from muster.schemas.facts.node import WithholdWish
+from muster.schemas.facts.node import DrainRequest
 from muster.schemas.facts.operations import NodeExcluded
 from muster.schemas.job import Phase
 
@@ -152,14 +152,14 @@ def _answer_requests(state: State, record: JobRecord) -> Draft | None:
         if record.edit is not None:
             return _answer_edit(record, record.edit, state.queues.policy_for(record.queue, record.job.spec.queue_name))
         return None if record.requeue is None else _answer_requeue(record, record.requeue)
-    wish = record.wishes[0]
-    name, payload = answer_request(record, wish)
-    return draft(record, name, payload, causes=(wish.fact,))
+    request = record.wishes[0]
+    name, payload = answer_request(record, request)
+    return draft(record, name, payload, causes=(request.fact,))
 
 
-def _answer_edit(record: JobRecord, wish: EditWish, policy: Policy) -> Draft:
+def _answer_edit(record: JobRecord, request: EditWish, policy: Policy) -> Draft:
     """Return `edited`, or the refusal for a job that does not wait, or for a time that its queue does not allow."""
-    asked = wish.asked
+    asked = request.asked
     total_s, slice_s = asked.total_run_time_s, asked.min_slice_s
     wrong = ""
     if record.phase is not Phase.QUEUED:
@@ -171,33 +171,33 @@ def _answer_edit(record: JobRecord, wish: EditWish, policy: Policy) -> Draft:
     elif total_s is not None and total_s <= record.ran_s:
         wrong = f"total_run_time_s {total_s:g} is used up: its attempts ran for {record.ran_s:g} s; ask for more"
     if wrong:
-        return draft(record, "edit-refused", _refused(asked.principal, wrong), causes=(wish.fact,))
+        return draft(record, "edit-refused", _refused(asked.principal, wrong), causes=(request.fact,))
     edited = JobEdited(
         total_run_time_s=record.total_run_time_s if total_s is None else total_s,
         min_slice_s=record.min_slice_s if slice_s is None else slice_s,
         principal=asked.principal,
         reason=asked.reason,
     )
-    return draft(record, "edited", edited, causes=(wish.fact,))
+    return draft(record, "edited", edited, causes=(request.fact,))
 
 
 def _above(field: str, value: float, most: float, queue: str) -> str:
     return f"{field} {value:g} is above {most:g}, the maximum of queue {queue}: ask for at most {most:g}"
 
 
-def _answer_requeue(record: JobRecord, wish: RequeueWish) -> Draft:
+def _answer_requeue(record: JobRecord, request: RequeueWish) -> Draft:
     """Return the stop of the attempt, or the refusal for a job without one."""
     if record.phase not in (Phase.PLACED, Phase.RUNNING):
         reason = f"{_STANDS.get(record.phase, 'it waits')}: only a job that is placed or running can be requeued"
-        return draft(record, "requeue-refused", _refused(wish.principal, reason), causes=(wish.fact,))
+        return draft(record, "requeue-refused", _refused(request.principal, reason), causes=(request.fact,))
     stop = JobStopRequested(
         attempt=record.attempt,
         reason=StopReason.PREEMPTED,
         grace_s=record.job.spec.grace_s,
-        detail=wish.words[:TEXT_CHARS_MAX],
+        detail=request.words[:TEXT_CHARS_MAX],
         requeued=True,
     )
-    return draft(record, "stop-requested", stop, causes=(wish.fact,))
+    return draft(record, "stop-requested", stop, causes=(request.fact,))
 
 
 def _after_exit(record: JobRecord, exited: PodsExited, now: Instant, because: str) -> Draft:
@@ -321,36 +321,36 @@ _STANDS = {
 }
 
 
-def answer_request(record: JobRecord, wish: JobWish) -> tuple[str, Payload]:
+def answer_request(record: JobRecord, request: PendingJobRequest) -> tuple[str, Payload]:
     """Return the name and body of the fact that answers this request, for a job that was queued and has not ended.
 
     A request for the present state is accepted, except the release of a job that is not held.
     """
-    match wish.ask:
+    match request.ask:
         case Ask.HOLD:
             if record.phase in HOLDING:
                 return "hold-refused", _refused(
-                    wish.principal, f"{_STANDS[record.phase]}: only a job that waits can be held"
+                    request.principal, f"{_STANDS[record.phase]}: only a job that waits can be held"
                 )
-            return "held", JobHeld(principal=wish.principal, reason=wish.reason)
+            return "held", JobHeld(principal=request.principal, reason=request.reason)
         case Ask.RELEASE:
             if record.held is None:
-                return "release-refused", _refused(wish.principal, "it is not held")
-            return "unheld", JobHeld(principal=wish.principal, reason=wish.reason)
+                return "release-refused", _refused(request.principal, "it is not held")
+            return "unheld", JobHeld(principal=request.principal, reason=request.reason)
         case Ask.PRIORITY:
             if record.cancel_fact or record.stop_reason in _ENDING:
-                return "priority-refused", _refused(wish.principal, "it is being ended for good")
-            return "reprioritised", _reprioritised(record, wish)
+                return "priority-refused", _refused(request.principal, "it is being ended for good")
+            return "reprioritised", _reprioritised(record, request)
 
 
-def _refused(principal: str, reason: str) -> JobWishRefused:
-    return JobWishRefused(principal=principal, reason=reason)
+def _refused(principal: str, reason: str) -> JobRequestRefused:
+    return JobRequestRefused(principal=principal, reason=reason)
 
 
-def _reprioritised(record: JobRecord, wish: JobWish) -> JobReprioritised:
-    assert wish.priority is not None, f"{wish.fact}: a request for another priority has a priority"
+def _reprioritised(record: JobRecord, request: PendingJobRequest) -> JobReprioritised:
+    assert request.priority is not None, f"{request.fact}: a request for another priority has a priority"
     return JobReprioritised(
-        priority=wish.priority, was=record.effective_priority, principal=wish.principal, reason=wish.reason
+        priority=request.priority, was=record.effective_priority, principal=request.principal, reason=request.reason
     )
 
 
@@ -410,12 +410,12 @@ def infrastructure(record: JobRecord, nodes: NodeTable, grants: Grants, holders:
             return f"node {name} left"
         if node.lost:
             return f"node {name} is lost"
-        if (wish := _of_health(node.wishes)) is not None:
-            return f"health withholds node {name}: {wish.reason or wish.request_id}"
+        if (request := _of_health(node.wishes)) is not None:
+            return f"health withholds node {name}: {request.reason or request.request_id}"
     for uuid, device in grants.devices.items():
-        wish = _of_health(device.wishes)
-        if wish is not None and record.id in holders.of(DEVICE, uuid):
-            return f"health withholds device {uuid}: {wish.reason or wish.request_id}"
+        request = _of_health(device.wishes)
+        if request is not None and record.id in holders.of(DEVICE, uuid):
+            return f"health withholds device {uuid}: {request.reason or request.request_id}"
     return ""
 
 
@@ -437,5 +437,7 @@ def judged_at(record: JobRecord, *, blame_s: float) -> Instant:
     return after(Instant(record.exited_at), blame_s)
 
 
-def _of_health(wishes: tuple[WithholdWish, ...]) -> WithholdWish | None:
-    return next((wish for wish in wishes if wish.by == HEALTH and (wish.answered or not wish.from_at)), None)
+def _of_health(requests: tuple[DrainRequest, ...]) -> DrainRequest | None:
+    return next(
+        (request for request in requests if request.by == HEALTH and (request.answered or not request.from_at)), None
+    )

@@ -165,7 +165,7 @@ class Growth:
 def _may_grow(record: JobRecord) -> bool:
     """Return whether the job only runs, and its new replicas may be placed independently of the old ones."""
     gang = record.job_class.gang
-    wishes = [gang.topology, *(group.topology for group in gang.groups)]
-    is_bound = any(wish is not None and wish.required for wish in wishes)
+    requests = [gang.topology, *(group.topology for group in gang.groups)]
+    is_bound = any(request is not None and request.required for request in requests)
     is_busy = record.resize is not None or record.exited is not None or bool(record.cancel_fact)
     return record.phase is Phase.RUNNING and not is_bound and not is_busy

@@ -101,10 +101,10 @@ class Vacating:
         if record is None:
             return
         for running in (RunningJobs.REQUEUE, RunningJobs.MOVE):
-            for wish in record.wishes:
-                if wish.running is running and not wish.answered:
-                    asked_at, at = Instant(wish.asked_at), Instant(max(wish.asked_at, wish.from_at))
-                    yield Leave(kind, name, running, asked_at, at, wish.by, wish.reason, wish.fact)
+            for request in record.wishes:
+                if request.running is running and not request.answered:
+                    asked_at, at = Instant(request.asked_at), Instant(max(request.asked_at, request.from_at))
+                    yield Leave(kind, name, running, asked_at, at, request.by, request.reason, request.fact)
         cordon = record.cordon if isinstance(record, NodeRecord) else None
         if cordon is not None and cordon.draining:
             since = Instant(cordon.since)
@@ -167,10 +167,10 @@ def grant_answers(
         if answers:
             drafts += answers
             continue
-        if record is None or all(wish.answered or wish.from_at > now for wish in record.wishes):
+        if record is None or all(request.answered or request.from_at > now for request in record.wishes):
             del pending[kind, name]
         if record is not None and record.wishes:
-            later_requests.add(kind, name, (wish for wish in planned(record.wishes) if wish.from_at > now))
+            later_requests.add(kind, name, (request for request in planned(record.wishes) if request.from_at > now))
     due = later_requests.next_due
     if due is not None:
         requeue.wait_until(due)
@@ -183,8 +183,8 @@ def _grant_answers(
     kind, name = key
     if grants.wants_release(kind, name):
         return [Draft(kind, name, "released", Released(), (record.last_fact,) if record.last_fact else ())]
-    open_wishes = [wish for wish in record.wishes if not wish.answered and wish.from_at <= now]
-    if not open_wishes:
+    open_requests = [request for request in record.wishes if not request.answered and request.from_at <= now]
+    if not open_requests:
         return []
     held_by = holders.of(kind, name)
     return [
@@ -192,9 +192,9 @@ def _grant_answers(
             kind,
             name,
             "withheld",
-            Withheld(request_id=wish.request_id, forced=bool(held_by), holders=held_by),
-            (wish.fact,),
+            Withheld(request_id=request.request_id, forced=bool(held_by), holders=held_by),
+            (request.fact,),
         )
-        for wish in open_wishes
-        if wish.force or not held_by
+        for request in open_requests
+        if request.force or not held_by
     ]

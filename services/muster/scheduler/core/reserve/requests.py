@@ -16,9 +16,9 @@ from muster.schemas.facts.reservation import (
     Booked,
     BookingEnded,
     BookingRefused,
+    PendingReservation,
     Repeat,
     ReservationSpec,
-    ReservationWish,
 )
 from muster.schemas.job import Slot
 
@@ -41,8 +41,8 @@ class ReservationChanges:
         if not reservations.wishes and not reservations.booked:
             return []
         sofar, drafts = dict(reservations.booked), list[Draft]()
-        for wish in tuple(reservations.wishes.values())[:DRAFTS_MAX]:
-            drafts.append(_answer(state, wish, now, sofar))
+        for request in tuple(reservations.wishes.values())[:DRAFTS_MAX]:
+            drafts.append(_answer(state, request, now, sofar))
         seen = (reservations.changes, state.grants.changes)
         is_calm = seen == self._seen and (self._next is None or now < self._next)
         for known in tuple(reservations.booked.values()):
@@ -63,20 +63,22 @@ def refusal(state: State, spec: ReservationSpec, now: Instant) -> Refusal | None
     return found if isinstance(found, Refusal) else None
 
 
-def _answer(state: State, wish: ReservationWish, now: Instant, sofar: dict[str, Reservation]) -> Draft:
-    if wish.spec is None:
-        if sofar.pop(wish.name, None) is not None:
-            return _draft(wish, "ended", BookingEnded(reason=wish.reason or "ended on request"))
-        return _draft(wish, "booking-refused", BookingRefused(field="name", reason=f"nothing is kept as {wish.name}"))
-    found = _book(state, wish.spec, now, sofar)
+def _answer(state: State, request: PendingReservation, now: Instant, sofar: dict[str, Reservation]) -> Draft:
+    if request.spec is None:
+        if sofar.pop(request.name, None) is not None:
+            return _draft(request, "ended", BookingEnded(reason=request.reason or "ended on request"))
+        return _draft(
+            request, "booking-refused", BookingRefused(field="name", reason=f"nothing is kept as {request.name}")
+        )
+    found = _book(state, request.spec, now, sofar)
     if isinstance(found, Refusal):
-        return _draft(wish, "booking-refused", BookingRefused(field=found.field, reason=found.reason))
-    sofar[wish.name] = found
-    return _draft(wish, "booked", Booked(spec=found.spec, starts_at=found.starts_at, slots=found.slots))
+        return _draft(request, "booking-refused", BookingRefused(field=found.field, reason=found.reason))
+    sofar[request.name] = found
+    return _draft(request, "booked", Booked(spec=found.spec, starts_at=found.starts_at, slots=found.slots))
 
 
-def _draft(wish: ReservationWish, name: str, payload: Booked | BookingEnded | BookingRefused) -> Draft:
-    return Draft("reservation", wish.name, name, payload, (wish.fact,), wish.trace)
+def _draft(request: PendingReservation, name: str, payload: Booked | BookingEnded | BookingRefused) -> Draft:
+    return Draft("reservation", request.name, name, payload, (request.fact,), request.trace)
 
 
 def _book(state: State, spec: ReservationSpec, now: Instant, sofar: dict[str, Reservation]) -> Reservation | Refusal:

@@ -11,7 +11,7 @@ from muster.cluster.withholds import planned, vacates_from
 from muster.core import Instant
 from muster.placement import DEVICE_MILLI
 from muster.scheduler.core.stores.bookings import WITHHOLD, Booking, Bookings, Want
-from muster.schemas.facts.node import RunningJobs, WithholdWish
+from muster.schemas.facts.node import DrainRequest, RunningJobs
 
 
 class PlannedDrains:
@@ -47,16 +47,16 @@ class PlannedDrains:
             self._keys[kind, name] = tuple(wanted)
 
     def _wanted(self, kind: str, name: str, record: NodeRecord | DeviceRecord) -> Iterator[Booking]:
-        for wish in planned(record.wishes) if record.wishes else ():
+        for request in planned(record.wishes) if record.wishes else ():
             place = (name, -1) if kind == NODE else self._nodes.place_of(name)
             if place is None:
                 continue
             node = self._nodes.get(place[0])
             is_whole = kind == NODE or (node is not None and node.is_by_count)
             want = Want(whole=True) if is_whole else Want(devices=((place[1], DEVICE_MILLI),))
-            moves = wish.running is not RunningJobs.FINISH
-            key = f"{WITHHOLD}{kind}/{name}/{wish.request_id}"
-            yield Booking(key, wish.from_at, {place[0]: want}, of=wish, moves=moves)
+            moves = request.running is not RunningJobs.FINISH
+            key = f"{WITHHOLD}{kind}/{name}/{request.request_id}"
+            yield Booking(key, request.from_at, {place[0]: want}, of=request, moves=moves)
 
 
 class LaterRequests:
@@ -66,9 +66,9 @@ class LaterRequests:
         self._heap: list[tuple[Instant, str, str]] = []
         self._due: dict[tuple[str, str], Instant] = {}
 
-    def add(self, kind: str, name: str, wishes: Iterable[WithholdWish]) -> None:
+    def add(self, kind: str, name: str, requests: Iterable[DrainRequest]) -> None:
         """Answer these requests from their start on."""
-        moment = min((Instant(wish.from_at) for wish in wishes), default=None)
+        moment = min((Instant(request.from_at) for request in requests), default=None)
         if moment is not None and moment < self._due.get((kind, name), _NEVER):
             self._due[kind, name] = moment
             heapq.heappush(self._heap, (moment, kind, name))

@@ -13,7 +13,7 @@ from muster.core import NS_PER_S, Instant, seconds_between
 from muster.placement import DEVICE_MILLI, GangRequest
 from muster.quota.amounts import NO_AMOUNTS, Amounts, gang_amounts
 from muster.schemas.facts.job import JobState
-from muster.schemas.facts.job_wishes import Ask
+from muster.schemas.facts.job_requests import Ask
 from muster.schemas.job import Job, JobKind, Phase, Slot
 
 ENDED_KEPT = 4_000
@@ -131,7 +131,7 @@ class JobRecord(JobState):
         """Whether it must not be placed: it is or will be held, is edited or recalled, or the federation is silent."""
         if self.held is not None or self.edit is not None or self.recall is not None or self.is_cut_off:
             return True
-        return any(wish.ask is Ask.HOLD for wish in self.wishes)
+        return any(request.ask is Ask.HOLD for request in self.wishes)
 
     @property
     def held_slots(self) -> tuple[Slot, ...]:

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from muster.core import NS_PER_S, Instant
 from muster.placement import DEVICE_MILLI
 from muster.scheduler.core.stores.bookings import RESERVATION, Booking, Bookings, Want
-from muster.schemas.facts.reservation import Booked, Repeat, ReservationSpec, ReservationState, ReservationWish
+from muster.schemas.facts.reservation import Booked, PendingReservation, Repeat, ReservationSpec, ReservationState
 from muster.schemas.job import Slot
 
 WEEK_NS = 7 * 86_400 * NS_PER_S
@@ -94,7 +94,7 @@ class Reservations:
     def __init__(self, bookings: Bookings) -> None:
         self.booked: dict[str, Reservation] = {}
         """By name."""
-        self.wishes: dict[str, ReservationWish] = {}
+        self.wishes: dict[str, PendingReservation] = {}
         """Requests by the id of their fact."""
         self.changes = 0
         """Grows when a reservation is booked or ended."""
@@ -119,24 +119,24 @@ class Reservations:
 
     def load(self, state: ReservationState) -> None:
         """Load the reservation from a checkpoint."""
-        self.wishes.update({wish.fact: wish for wish in state.wishes})
+        self.wishes.update({request.fact: request for request in state.wishes})
         if state.spec is not None:
             starts_at = Instant(state.starts_at or state.spec.starts_at)
             self._set(Reservation(state.spec, starts_at, state.slots, state.last_fact))
 
     def states(self) -> dict[str, ReservationState]:
         """Return the state facts, by name."""
-        names = dict.fromkeys([*self.booked, *(wish.name for wish in self.wishes.values())])
+        names = dict.fromkeys([*self.booked, *(request.name for request in self.wishes.values())])
         return {name: self._state(name) for name in names}
 
     def _state(self, name: str) -> ReservationState:
-        wishes = tuple(wish for wish in self.wishes.values() if wish.name == name)
+        requests = tuple(request for request in self.wishes.values() if request.name == name)
         known = self.booked.get(name)
         if known is None:
-            return ReservationState(wishes=wishes)
+            return ReservationState(wishes=requests)
         return ReservationState(
             spec=known.spec,
-            wishes=wishes,
+            wishes=requests,
             starts_at=known.starts_at,
             slots=known.slots,
             last_fact=known.last_fact,

@@ -170,10 +170,10 @@ class RequestBook:
         request.error = state.error
         if state.principal in OURS:
             request.asked, request.asked_by, request.going = state.spec, state.principal, state.deleting
-        for wish in state.wishes.values():
-            if wish.compose is not None and wish.compose.principal in OURS:
-                request.asked, request.asked_by, request.going = wish.compose.spec, wish.compose.principal, False
-            if wish.decompose is not None and wish.decompose.principal in OURS:
+        for pending in state.wishes.values():
+            if pending.compose is not None and pending.compose.principal in OURS:
+                request.asked, request.asked_by, request.going = pending.compose.spec, pending.compose.principal, False
+            if pending.decompose is not None and pending.decompose.principal in OURS:
                 request.going = True
 
     @_FOLDS.on(ATTACHMENT, STATE_NAME, AttachmentState)

@@ -2,13 +2,13 @@
 
 import pytest
 
-from muster.placement import GangRequest, GroupRequest, TopologyWish
-from muster.placement.wishes import plans
+from muster.placement import GangRequest, GroupRequest, TopologyRequest
+from muster.placement.plans import plans
 from unit.placement.builders import task, within
 
 
-def wish(level: str, *, required: bool) -> TopologyWish:
-    return TopologyWish(level, required)
+def wish(level: str, *, required: bool) -> TopologyRequest:
+    return TopologyRequest(level, required)
 
 
 @pytest.mark.parametrize(
@@ -25,7 +25,7 @@ def wish(level: str, *, required: bool) -> TopologyWish:
     ],
 )
 def test_of_two_wishes_for_the_devices_the_groups_own_counts_unless_only_the_gangs_is_required(
-    of_gang: TopologyWish | None, of_group: TopologyWish | None, expected: tuple[str, bool]
+    of_gang: TopologyRequest | None, of_group: TopologyRequest | None, expected: tuple[str, bool]
 ) -> None:
     gang = GangRequest((GroupRequest(task(2), 1, None, of_group),), of_gang)
     (plan,) = plans(gang, {"socket", "pair"}, ())

@@ -49,7 +49,7 @@ class JobReprioritised(Payload):
     reason: Text = ""
 
 
-class JobWishRefused(Payload):
+class JobRequestRefused(Payload):
     """`hold-refused`, `release-refused`, `priority-refused`, `requeue-refused`, `edit-refused`: no change was applied.
     principal: the requester. reason: why."""
 
@@ -116,7 +116,7 @@ class Ask(StrEnum):
     PRIORITY = "priority"
 
 
-class JobWish(Payload):
+class PendingJobRequest(Payload):
     """A request about a job by `fact` that is not answered yet. priority: of Ask.PRIORITY only."""
 
     fact: str
@@ -131,18 +131,18 @@ class JobWish(Payload):
         return self.ask is Ask.PRIORITY
 
 
-def job_wish(fact: str, ask: Ask, payload: JobHoldRequested | JobPriorityRequested) -> JobWish:
+def pending_job_request(fact: str, ask: Ask, payload: JobHoldRequested | JobPriorityRequested) -> PendingJobRequest:
     """Return the unanswered request of this fact."""
     priority = payload.priority if isinstance(payload, JobPriorityRequested) else None
-    return JobWish(fact=fact, ask=ask, principal=payload.principal, reason=payload.reason, priority=priority)
+    return PendingJobRequest(fact=fact, ask=ask, principal=payload.principal, reason=payload.reason, priority=priority)
 
 
-def with_wish(wishes: Iterable[JobWish], wish: JobWish) -> tuple[JobWish, ...]:
+def with_pending(requests: Iterable[PendingJobRequest], request: PendingJobRequest) -> tuple[PendingJobRequest, ...]:
     """Return the requests with one more: the newest of hold and of priority counts, so a job has at most two."""
-    return (*(other for other in wishes if other.is_about_priority != wish.is_about_priority), wish)
+    return (*(other for other in requests if other.is_about_priority != request.is_about_priority), request)
 
 
-def without_wishes(wishes: Iterable[JobWish], answered: Iterable[str]) -> tuple[JobWish, ...]:
+def without_answered(requests: Iterable[PendingJobRequest], answered: Iterable[str]) -> tuple[PendingJobRequest, ...]:
     """Return the requests that none of these facts answers."""
     known = frozenset(answered)
-    return tuple(wish for wish in wishes if wish.fact not in known)
+    return tuple(request for request in requests if request.fact not in known)

@@ -7,7 +7,7 @@ model becomes one plan per model. So placing, counting and explaining need not k
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, replace
 
-from muster.placement.shapes import DEVICE_MILLI, GangRequest, GroupRequest, TaskShape, TopologyWish
+from muster.placement.shapes import DEVICE_MILLI, GangRequest, GroupRequest, TaskShape, TopologyRequest
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,7 +20,7 @@ class Group:
     """Replicas to place at once."""
     most: int
     """Maximum to which it may grow."""
-    wish: TopologyWish | None = None
+    wish: TopologyRequest | None = None
     """The topology request of its own replicas."""
 
 
@@ -29,7 +29,7 @@ class Plan:
     """The groups in the order of placement, each with its minimum, and the common topology request."""
 
     groups: tuple[Group, ...]
-    wish: TopologyWish | None = None
+    wish: TopologyRequest | None = None
     model: str | None = None
     """The model of all groups with devices; None if any will do, or each its own."""
 
@@ -50,12 +50,12 @@ class Plan:
 
 def plans(gang: GangRequest, device_levels: Collection[str], models: Sequence[str]) -> Iterator[Plan]:
     """Yield the plans to place a gang. `device_levels` are inside nodes, `models` are of the fleet's devices."""
-    gang_wish = gang.topology
-    inside = gang_wish if gang_wish is not None and gang_wish.level in device_levels else None
+    gang_request = gang.topology
+    inside = gang_request if gang_request is not None and gang_request.level in device_levels else None
     groups = [_group(index, group, inside, device_levels=device_levels) for index, group in enumerate(gang.groups)]
     # Whole nodes, then most GPU, most CPU, most memory, then as requested.
     groups.sort(key=lambda group: (_size(group.shape), -group.index), reverse=True)
-    plan = Plan(tuple(groups), None if inside is not None else gang_wish)
+    plan = Plan(tuple(groups), None if inside is not None else gang_request)
     if not gang.same_model or not any(group.shape.holds_devices for group in groups):
         yield plan
         return
@@ -67,12 +67,14 @@ def plans(gang: GangRequest, device_levels: Collection[str], models: Sequence[st
 
 def shapes_of(gang: GangRequest, device_levels: Collection[str]) -> list[TaskShape]:
     """Return the request of a replica of each group, including requests for a level inside nodes."""
-    wish = gang.topology
-    inside = wish if wish is not None and wish.level in device_levels else None
+    request = gang.topology
+    inside = request if request is not None and request.level in device_levels else None
     return [_group(0, group, inside, device_levels=device_levels).shape for group in gang.groups]
 
 
-def _group(index: int, request: GroupRequest, inside: TopologyWish | None, *, device_levels: Collection[str]) -> Group:
+def _group(
+    index: int, request: GroupRequest, inside: TopologyRequest | None, *, device_levels: Collection[str]
+) -> Group:
     shape, own = request.shape, request.topology
     if own is not None and own.level in device_levels:
         # One level per replica: the group's own, unless only the gang's is required.
