@@ -51,6 +51,16 @@ async def exporter_address(stage: Stage) -> str:
     return f"127.0.0.1:{_endpoints(stage).ports[DCGM_PORT]}"
 
 
+async def metrics_address(stage: Stage) -> str:
+    """Return the host and port of a services' page of metrics, as in a URL."""
+    return f"127.0.0.1:{_endpoints(stage).ports['metrics']}"
+
+
+async def state_dir(stage: Stage) -> str:
+    """Return the state directory that the other fills read."""
+    return str(stage.state)
+
+
 async def new_state_dir(stage: Stage) -> str:
     """A state directory in which nothing was yet; the same for all commands of a page."""
     return str(stage.work / "new-state")
