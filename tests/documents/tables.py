@@ -212,7 +212,7 @@ PAGES: Mapping[str, Stand] = {
         instead=(TRIM,),
     ),
     "docs/how-to/back-up-and-restore.md": Stand(
-        fills={"NEW": fills.new_state_dir},
+        fills={"NEW": fills.restored_state_dir},
         instead=(
             Instead(
                 "muster up --state-dir NEW --detach",
@@ -315,17 +315,12 @@ PAGES: Mapping[str, Stand] = {
         ),
     ),
     "docs/operations.md": Stand(
-        fills={"DIR": fills.new_state_dir, "NEW": fills.new_state_dir},
+        fills={"DIR": fills.new_state_dir, "NEW": fills.restored_state_dir},
         instead=(
             Instead(
                 "muster up --nodes 1750 --gpus-per-node 8 --state-dir DIR --detach",
                 "eight nodes are up sooner; on ports that are free",
                 run="muster up --nodes 8 --gpus-per-node 8 --state-dir DIR --detach --http-port 0",
-            ),
-            Instead(
-                "muster down --state-dir DIR",
-                "the directory is used again below, as one in which nothing was",
-                run="muster down --state-dir DIR && rm -r DIR",
             ),
             Instead(
                 "muster log import fed.jsonl.gz --log fed --state-dir NEW && muster up --state-dir NEW",
