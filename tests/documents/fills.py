@@ -6,7 +6,7 @@ from pathlib import Path
 
 import httpx
 
-from documents.stage import PATIENCE_S, POLL_S, Stage
+from documents.stage import PATIENCE_S, POLL_S, Stage, keep_own_ports
 from muster.cli.starting import FABRIC
 from muster.openb.trace import NODE_FILE, TASK_FILE
 from muster.schemas.access import Endpoints
@@ -51,9 +51,27 @@ async def exporter_address(stage: Stage) -> str:
     return f"127.0.0.1:{_endpoints(stage).ports[DCGM_PORT]}"
 
 
+async def metrics_address(stage: Stage) -> str:
+    """Return the host and port of a services' page of metrics, as in a URL."""
+    return f"127.0.0.1:{_endpoints(stage).ports['metrics']}"
+
+
+async def state_dir(stage: Stage) -> str:
+    """Return the state directory that the other fills read."""
+    return str(stage.state)
+
+
 async def new_state_dir(stage: Stage) -> str:
     """A state directory in which nothing was yet; the same for all commands of a page."""
     return str(stage.work / "new-state")
+
+
+async def restored_state_dir(stage: Stage) -> str:
+    """Return a new state directory with ports of its own: each import starts a broker beside other stacks."""
+    directory = stage.work / "restored-state"
+    if not directory.exists():
+        keep_own_ports(StateDir(directory))
+    return str(directory)
 
 
 async def small_trace(stage: Stage) -> str:

@@ -148,16 +148,21 @@ def made(directory: Path, *, home: Path | None = None) -> Stage:
     return Stage(work, home or own_home)
 
 
+def keep_own_ports(state: StateDir) -> None:
+    """Prepare a new state directory whose stack will listen on ports that no other stack takes."""
+    state.prepare()
+    state.run.mkdir(exist_ok=True)
+    ports = own_ports(*_PORTS)
+    state.endpoints.write_text(endpoints_of(ports, redis_url="", processes=("all",)).model_dump_json())
+
+
 def _prepare(state_dir: Path, settings: Mapping[str, object]) -> None:
     """As if the stack had run before: on ports that are free, since the usual ones may be somebody else's in a moment.
 
     Settings are those of a first start, but no job fails by chance, and what takes a reader a minute takes a second.
     """
     state = StateDir(state_dir)
-    state.prepare()
-    ports = own_ports(*_PORTS)
-    state.run.mkdir(exist_ok=True)
-    state.endpoints.write_text(endpoints_of(ports, redis_url="", processes=("all",)).model_dump_json())
+    keep_own_ports(state)
     first = composable_settings(nodes=NODES, pool=POOL)
     fabrics = [{"name": FABRIC, "simulated": {"pool": {MODEL: POOL}, "switch_median_s": 0.5}}]
     written = {

@@ -13,6 +13,9 @@ from documents.fills import Fill
 SHARED = "--no-examples"
 """Options of the stack of most pages."""
 
+AS_STARTED = ""
+"""Options of the stack that a reader starts first: with examples."""
+
 
 @dataclass(frozen=True, slots=True)
 class Instead:
@@ -53,8 +56,8 @@ class Stand:
 
     @property
     def shares(self) -> bool:
-        """Whether any stack will do: such pages have one together, in which they leave things, but break nothing."""
-        return self.stack == SHARED and not self.settings
+        """Whether a stack of these options will do: pages of the same options have one together, and break nothing."""
+        return self.stack is not None and not self.settings
 
 
 MINUTES = "takes minutes at this size"
@@ -66,6 +69,16 @@ WATCHED = Instead(
     "20 s of waiting show nothing that 1 s does not",
     run=".venv/bin/muster submit --gpus 8 --name hello --team research --label sim.muster.dev/run-s=1 --watch"
     " -- python train.py --lr 3",
+)
+CHOSEN = "another page may have had a decision before"
+NEWEST_CHOICE = (
+    "$(muster scale -o json | python -c 'import json, sys; "
+    """print([one["id"] for one in json.load(sys.stdin) if one["id"].startswith("s")][0])')"""
+)
+TRIM = Instead(
+    "muster log trim --archive old.jsonl.gz",
+    "a log as young as this one is needed whole",
+    by="tests/integration/stack/test_trimmed.py::test_services_that_never_ran_start_on_trimmed_logs_and_know_everything",
 )
 IN_CONTAINERS = "needs a Docker engine and some minutes: the test of the compose stack runs it"
 COMPOSE = "docker compose -f compose/compose.yaml"
@@ -143,7 +156,7 @@ SMALLER_BENCHES = tuple(
 
 PAGES: Mapping[str, Stand] = {
     "README.md": Stand(
-        stack="",
+        stack=AS_STARTED,
         instead=(
             UP,
             WATCHED,
@@ -163,7 +176,70 @@ PAGES: Mapping[str, Stand] = {
             Instead("make check", "it is what CI runs, this test included", by="make check"),
         ),
     ),
-    "docs/quickstart.md": Stand(stack="", fills={"http://127.0.0.1:8080": fills.gateway}, instead=(UP, WATCHED)),
+    "docs/quickstart.md": Stand(
+        stack=AS_STARTED, fills={"http://127.0.0.1:8080": fills.gateway}, instead=(UP, WATCHED)
+    ),
+    "docs/tutorials/first-job.md": Stand(
+        stack=AS_STARTED,
+        fills={"ID": fills.newest_job},
+        instead=(
+            Instead(
+                "make install web",
+                "it installs into .venv, which is there, and builds the dashboard",
+                run="make --dry-run install web > commands.txt",
+            ),
+            Instead(".venv/bin/muster up --nodes 16", OWN_STACK, run="muster status"),
+        ),
+    ),
+    "docs/tutorials/first-quota.md": Stand(stack=AS_STARTED),
+    "docs/tutorials/first-gpu.md": Stand(
+        stack=AS_STARTED,
+        instead=(
+            Instead("muster scale s000001", CHOSEN, run=f"muster scale {NEWEST_CHOICE}"),
+            Instead(
+                "muster device detach --request s000001", CHOSEN, run=f"muster device detach --request {NEWEST_CHOICE}"
+            ),
+        ),
+    ),
+    "docs/tutorials/first-upgrade.md": Stand(stack=AS_STARTED),
+    "docs/how-to/move-a-job.md": Stand(
+        stack=None,
+        fills={"DIR": fills.state_dir, "ID": fills.newest_job},
+    ),
+    "docs/how-to/sick-gpu.md": Stand(fills={"127.0.0.1:9400": fills.exporter_address}),
+    "docs/how-to/full-log.md": Stand(
+        fills={"127.0.0.1:9464": fills.metrics_address},
+        instead=(TRIM,),
+    ),
+    "docs/how-to/back-up-and-restore.md": Stand(
+        fills={"NEW": fills.restored_state_dir},
+        instead=(
+            Instead(
+                "muster up --state-dir NEW --detach",
+                "on ports that are free",
+                run="muster up --state-dir NEW --detach --http-port 0",
+            ),
+            Instead(
+                "muster queue --all --state-dir NEW",
+                "the restored stack is stopped afterwards",
+                run="muster queue --all --state-dir NEW\nmuster down --state-dir NEW",
+            ),
+        ),
+    ),
+    "docs/how-to/rotate-tokens.md": Stand(
+        instead=(
+            Instead(
+                "muster token revoke TOKEN_ID",
+                "the token that the page made",
+                run="muster token revoke $(muster token list -o json | python -c 'import json, sys; "
+                """print(*[one["id"] for one in json.load(sys.stdin) if one["principal"] == "ci"])')""",
+            ),
+        ),
+    ),
+    "docs/troubleshooting.md": Stand(
+        stack=AS_STARTED,
+        fills={"ID": fills.newest_job, "127.0.0.1:9464": fills.metrics_address},
+    ),
     "docs/install.md": Stand(
         instead=(
             Instead(
@@ -251,7 +327,7 @@ PAGES: Mapping[str, Stand] = {
         ),
     ),
     "docs/operations.md": Stand(
-        fills={"DIR": fills.new_state_dir, "NEW": fills.new_state_dir},
+        fills={"DIR": fills.new_state_dir, "NEW": fills.restored_state_dir},
         instead=(
             Instead(
                 "muster up --nodes 1750 --gpus-per-node 8 --state-dir DIR --detach",
@@ -259,22 +335,12 @@ PAGES: Mapping[str, Stand] = {
                 run="muster up --nodes 8 --gpus-per-node 8 --state-dir DIR --detach --http-port 0",
             ),
             Instead(
-                "muster down --state-dir DIR",
-                "the directory is used again below, as one in which nothing was",
-                run="muster down --state-dir DIR && rm -r DIR",
-            ),
-            Instead(
                 "muster log import fed.jsonl.gz --log fed --state-dir NEW && muster up --state-dir NEW",
                 "nobody would press Ctrl-C",
                 run="muster log import fed.jsonl.gz --log fed --state-dir NEW\n"
                 "muster up --state-dir NEW --detach --http-port 0 && muster down --state-dir NEW",
             ),
-            Instead(
-                "muster log trim --archive old.jsonl.gz",
-                "a log as young as this one is needed whole",
-                by="tests/integration/stack/test_trimmed.py::"
-                "test_services_that_never_ran_start_on_trimmed_logs_and_know_everything",
-            ),
+            TRIM,
             Instead(
                 'muster log skip SEQ --service scheduler --reason "issue 123"',
                 "a service has to stand still first",

@@ -1,8 +1,8 @@
 """What the documents say people can type is typed here, page by page, beside a running stack."""
 
 import re
-from collections.abc import AsyncIterator, Sequence
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
 
 import pytest
@@ -11,7 +11,7 @@ import pytest_asyncio
 from documents.blocks import PYTHON, RUN, Block, all_blocks
 from documents.scripts import scripted
 from documents.stage import Stage, made
-from documents.tables import SHARED, Stand, stand_of
+from documents.tables import Stand, stand_of
 
 pytestmark = [pytest.mark.connected, pytest.mark.timeout(600), pytest.mark.asyncio(loop_scope="module")]
 
@@ -27,11 +27,19 @@ def groups(*, sharing: bool) -> dict[str, list[Block]]:
 
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
-async def shared(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Stage]:
-    """The stage whose stack runs beside all pages that share one."""
-    stage = made(Path(tmp_path_factory.mktemp("shared")))
-    async with stage.stack(SHARED, settings={}):
-        yield stage
+async def shared(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Callable[[str], Awaitable[Stage]]]:
+    """By the options of a stack, the stage whose stack runs beside all pages that share it; started for the first."""
+    stages: dict[str, Stage] = {}
+    async with AsyncExitStack() as stacks:
+
+        async def of(options: str) -> Stage:
+            if options not in stages:
+                stage = made(Path(tmp_path_factory.mktemp("shared")))
+                await stacks.enter_async_context(stage.stack(options, settings={}))
+                stages[options] = stage
+            return stages[options]
+
+        yield of
 
 
 @pytest.mark.parametrize("blocks", groups(sharing=False).values(), ids=groups(sharing=False).keys())
@@ -42,9 +50,13 @@ async def test_commands_of(blocks: Sequence[Block], tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("blocks", groups(sharing=True).values(), ids=groups(sharing=True).keys())
-async def test_commands_beside_a_shared_stack_of(blocks: Sequence[Block], shared: Stage, tmp_path: Path) -> None:
-    stage = made(tmp_path, home=shared.home)
-    await typed(blocks, stand_of(blocks[0].page), stage)
+async def test_commands_beside_a_shared_stack_of(
+    blocks: Sequence[Block], shared: Callable[[str], Awaitable[Stage]], tmp_path: Path
+) -> None:
+    stand = stand_of(blocks[0].page)
+    assert stand.stack is not None, "a page without a stack shares none"
+    stage = made(tmp_path, home=(await shared(stand.stack)).home)
+    await typed(blocks, stand, stage)
 
 
 @asynccontextmanager

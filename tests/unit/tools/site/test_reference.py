@@ -12,6 +12,7 @@ from pydantic import BaseModel
 from muster.bus.ports import LogCounters
 from muster.bus.settings import Settings
 from muster.cli.main import app
+from muster.kube.musterjob import spec_schema, status_schema
 from muster.schemas.registry import STATE_TABLE, TABLE
 from muster_tools.site import command_pages, settings_pages
 from muster_tools.site.asyncapi_pages import SOURCES, section
@@ -82,6 +83,22 @@ def test_every_fact_is_shown_with_its_writer_and_its_fields(made: dict[str, str]
     assert (
         "[JobPlaced](events/bodies.md#jobplaced) | **attempt**, **slots**, slice\\_s, preflight |" in made["facts.md"]
     )
+
+
+def test_every_field_of_the_custom_resource_is_shown_with_its_type_and_whether_it_is_required(
+    made: dict[str, str],
+) -> None:
+    rows = dict(re.findall(r"^\| \**`([^`]+)`\** \| ([^|]+) \|", made["crds.md"], re.MULTILINE))
+    assert {f"spec.{name}" for name in spec_schema()["properties"]} <= rows.keys()  # type: ignore[attr-defined]
+    assert {f"status.{name}" for name in status_schema()["properties"]} <= rows.keys()  # type: ignore[attr-defined]
+    assert rows["spec.taskGroups[].gpus"].startswith("integer")
+    assert "| **`spec.taskGroups`** |" in made["crds.md"]
+    assert "| `spec.retries` |" in made["crds.md"]
+
+
+def test_the_index_links_to_every_page_of_the_reference(made: dict[str, str]) -> None:
+    pages = {name for name in made if name != "index.md"}
+    assert pages <= set(re.findall(r"\]\(([^)]+)\)", made["index.md"]))
 
 
 def test_a_docstring_is_read_by_the_names_in_it() -> None:
