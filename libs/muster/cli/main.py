@@ -3,12 +3,15 @@
 import gc
 import sys
 from collections.abc import Sequence
+from copy import copy
 from functools import cache
 from pathlib import Path
 from typing import Annotated, cast
 
 import typer
 from typer.core import TyperGroup
+from typer.main import get_command_name
+from typer.models import CommandInfo, TyperInfo
 
 from muster.bus.limits import YOUNG_OBJECTS
 from muster.cli import (
@@ -48,6 +51,8 @@ from muster.cli.output import checked_output, drop_output, print_error, print_li
 from muster.cli.tools import tool_commands
 
 DISTRIBUTION = "gpumuster"
+WITH_VALUE = ("--url", "--token-file", "--token-command", "--ca-file")
+"""Options before the command that take the next word."""
 HELP = """Muster: an event-driven control plane for GPU fleets.
 
 `muster up` starts a stack on this machine, `muster submit` submits jobs, `muster queue` lists them, and `muster why`
@@ -132,11 +137,39 @@ def muster(
 
 
 @cache
-def command_line() -> TyperGroup:
-    """Return the root command, with validation of every value."""
-    found = cast("TyperGroup", typer.main.get_command(app))
+def command_line(name: str = "") -> TyperGroup:
+    """Return the root command, with validation of every value.
+
+    name: the command or group that is used, the only one that is built then: building all takes as long as importing
+    them.
+    """
+    used = copy(app)
+    if name:
+        used.registered_commands = [one for one in app.registered_commands if _name_of(one) == name]
+        used.registered_groups = [one for one in app.registered_groups if _name_of(one) == name]
+    found = cast("TyperGroup", typer.main.get_command(used))
     values.checked(found)
     return found
+
+
+def _name_of(one: CommandInfo | TyperInfo) -> str:
+    if isinstance(one, TyperInfo):
+        return str((one.typer_instance or app).info.name)
+    return one.name or get_command_name(one.callback.__name__ if one.callback is not None else "")
+
+
+def _named(arguments: Sequence[str]) -> str:
+    """Return the command or group that the arguments name; "" if it is unknown, or none is named."""
+    registered: list[CommandInfo | TyperInfo] = [*app.registered_commands, *app.registered_groups]
+    words = iter(arguments)
+    for word in words:
+        if word == "--version":
+            return word  # no command is needed
+        if not word.startswith("-"):
+            return word if word in map(_name_of, registered) else ""
+        if word in WITH_VALUE:
+            next(words, None)
+    return ""
 
 
 def run(arguments: Sequence[str]) -> int:
@@ -144,7 +177,9 @@ def run(arguments: Sequence[str]) -> int:
     presentation.reset()
     try:
         with checked_output():
-            ended: object = command_line().main(list(arguments), prog_name="muster", standalone_mode=False)
+            ended: object = command_line(_named(arguments)).main(
+                list(arguments), prog_name="muster", standalone_mode=False
+            )
         return ended if isinstance(ended, int) else int(ExitCode.OK)
     except typer.Abort:
         error: CliError | None = usage("aborted: the confirmation was not answered")
