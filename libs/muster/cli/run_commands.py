@@ -80,7 +80,11 @@ def run(
     output: Annotated[
         Path | None,
         typer.Option(
-            "--output", "-o", dir_okay=False, help="File on this machine that gets the output instead of the terminal."
+            "--output",
+            "-o",
+            dir_okay=False,
+            writable=True,
+            help="File on this machine that gets the output instead of the terminal.",
         ),
     ] = None,
     kube_context: KubeContext = "",

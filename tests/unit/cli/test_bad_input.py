@@ -47,7 +47,7 @@ class Place:
     def hostile(self) -> dict[str, str]:
         annotation = str(getattr(self.param, "type_descriptor").annotation)  # noqa: B009 - typer keeps it untyped
         if "Path" in annotation:
-            return PATHS if self.param.name != "report" else HOSTILE
+            return HOSTILE if self.param.name in ("report", "output") else PATHS  # files to write may be devices
         return NUMBERS if "int" in annotation or "float" in annotation else HOSTILE
 
 

@@ -10,7 +10,7 @@ from pydantic import ValidationError
 
 from kit.fake_kubectl import FakeKubectl, put_kubectl
 from kit.run_muster import CANCELLED, JOB, QUEUED, RUNNING, SLOTS, SUCCEEDED, RunMuster, failed, line
-from muster.cli import job_output, kubectl, running, values
+from muster.cli import job_output, kubectl, running
 from muster.cli.main import run
 from muster.client import JobView, Muster, Phase, WhyAnswer
 from muster.schemas.job import JobKind
@@ -85,9 +85,8 @@ def test_a_file_that_cannot_be_written_is_told_before_the_job_is_submitted(put: 
 
 
 def test_a_file_that_cannot_be_written_on_ends_the_command_and_names_the_job(
-    put: Put, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+    put: Put, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr(values, "_WRITTEN", frozenset({"output"}))
     put(RunMuster([RUNNING], lines=[line("a")], is_endless=True))
     assert run(["run", "--output", "/dev/full", "--", "x"]) == 2
     told = capsys.readouterr().err

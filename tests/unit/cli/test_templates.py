@@ -155,7 +155,7 @@ def test_a_wrong_change_is_refused(
 def test_a_name_that_is_no_file_name_is_refused(name: str, config: Path, capsys: pytest.CaptureFixture[str]) -> None:
     for words in (["template", "show", "--", name], ["submit", "--template", name]):
         assert run(words) == 2
-        assert "is no template's name" in capsys.readouterr().err
+        assert "is not a valid template's name" in capsys.readouterr().err
     assert not config.exists()
 
 
