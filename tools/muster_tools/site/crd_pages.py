@@ -33,8 +33,15 @@ def fields(schema: JsonObject, path: str) -> Iterator[tuple[str, ...]]:
         field = mapping(schema, "properties", name)
         shown = code(f"{path}.{name}")
         default = code(json.dumps(field["default"])) if "default" in field else ""
-        kind = type_words(cast("Document", field))
+        kind = type_words(_as_json_schema(cast("Document", field)))
         yield f"**{shown}**" if name in required else shown, kind, default, prose(text(field, "description"))
         yield from fields(field, f"{path}.{name}")
         yield from fields(mapping(field, "items"), f"{path}.{name}[]")
         yield from fields(mapping(field, "additionalProperties"), f"{path}.{name}.NAME")
+
+
+def _as_json_schema(schema: Document) -> Document:
+    """Return the schema with its exclusive minimum as a number; in OpenAPI 3.0 a flag beside the minimum says so."""
+    if schema.get("exclusiveMinimum") is not True:
+        return schema
+    return {key: value for key, value in schema.items() if key != "minimum"} | {"exclusiveMinimum": schema["minimum"]}

@@ -92,6 +92,7 @@ def test_every_field_of_the_custom_resource_is_shown_with_its_type_and_whether_i
     assert {f"spec.{name}" for name in spec_schema()["properties"]} <= rows.keys()  # type: ignore[attr-defined]
     assert {f"status.{name}" for name in status_schema()["properties"]} <= rows.keys()  # type: ignore[attr-defined]
     assert rows["spec.taskGroups[].gpus"].startswith("integer")
+    assert rows["spec.totalRunTimeS"].startswith("number (> 0, ")
     assert "| **`spec.taskGroups`** |" in made["crds.md"]
     assert "| `spec.retries` |" in made["crds.md"]
 
