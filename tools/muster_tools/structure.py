@@ -30,8 +30,8 @@ SHARED_PERCENT = 60
 """Twins share at least this percentage of the fields of both classes together."""
 
 LIMITS = {
-    "lines of the product": 123_820,
-    "modules": 701,
+    "lines of the product": 124_080,
+    "modules": 702,
     "modules that exactly one other imports": 199,
     "classes of more than 30 methods": 1,
     "twins of at least 5 fields": 12,

@@ -1,15 +1,15 @@
-"""Commands for the identity of the user: `muster login`, `whoami` and `dashboard`."""
+"""Commands for the identity and the gateways of the user: `muster login`, `whoami`, `dashboard`, `context`."""
 
 from pathlib import Path
 from typing import Annotated
-from urllib.parse import quote
+from urllib.parse import quote, urlsplit
 
 import typer
 
 from muster.cli import values
 from muster.cli.errors import refused, usage
-from muster.cli.options import As, Output, StateDir
-from muster.cli.output import emitted, print_line, print_note, table
+from muster.cli.options import As, Output, StateDir, Yes, listing
+from muster.cli.output import confirm, emit_json, emitted, print_line, print_note, table
 
 
 def register(app: typer.Typer) -> None:
@@ -20,6 +20,14 @@ def register(app: typer.Typer) -> None:
 
 def login(
     *,
+    gateway: Annotated[
+        str,
+        typer.Argument(
+            help="Gateway URL; becomes the current context. Default: --url, or the gateway of the state directory.",
+            metavar="URL",
+            callback=values.url("https", "http"),
+        ),
+    ] = "",
     issuer: Annotated[
         str,
         typer.Option(
@@ -43,16 +51,19 @@ def login(
         Path | None, typer.Option(help="CA certificates to verify the provider, in PEM.", dir_okay=False, exists=True)
     ] = None,
 ) -> None:
-    """Log in at an identity provider by a code that you enter in any browser; later commands with --url use it."""
+    """Log in at an identity provider by a code that you enter in any browser.
+
+    With URL, later commands use this gateway; otherwise they use the login with --url or MUSTER_URL.
+    """
     import asyncio
     import os
 
     from muster.bus.clock import SystemTime
-    from muster.cli.api_access import chosen_access
+    from muster.cli.api_access import ApiAccess, chosen_access
     from muster.cli.login import Provider, Wanted, log_in, login_file, store
     from muster.client.tokens import TokenError
 
-    url = chosen_access().url.rstrip("/") or _url_of(state_dir)
+    url = (gateway or chosen_access().url).rstrip("/") or _url_of(state_dir)
     wanted = Wanted(url, issuer, client_id, scope, audience, "id_token" if id_token else "access_token", issuer_ca_file)
     file = login_file(os.environ, home=Path.home())
 
@@ -64,7 +75,14 @@ def login(
         asyncio.run(logged_in())
     except TokenError as error:
         raise refused(str(error)) from error
-    print_line(f"logged in for {url}; use it with --url {url}, or MUSTER_URL")
+    if not gateway:
+        print_line(f"logged in for {url}; use it with --url {url}, or MUSTER_URL")
+        return
+    from muster.cli import contexts
+
+    name = (urlsplit(url).hostname or "gateway").replace(":", "-")
+    contexts.put(name, ApiAccess(url=url, ca_file=chosen_access().ca_file), use=True)
+    print_line(f"logged in for {url}; it is the current context ({name})")
 
 
 def whoami(*, state_dir: StateDir, output: As = Output.TABLE) -> None:
@@ -117,3 +135,78 @@ def _url_of(state_dir: Path) -> str:
         return Endpoints.model_validate_json((state_dir / "run" / "endpoints.json").read_bytes()).http
     except (OSError, ValidationError) as error:
         raise usage("--url: no stack is running in the state directory; give the URL of the gateway") from error
+
+
+context_app = typer.Typer(name="context", help="Named gateways: list, choose and change them.", no_args_is_help=True)
+context_name = values.kind(
+    "context's name", "[A-Za-z0-9][A-Za-z0-9._-]{0,62}", "use at most 63 letters, digits, `.`, `_` and `-`"
+)
+_Name = Annotated[str, typer.Argument(help="Name of the context.", metavar="NAME", callback=context_name)]
+
+
+@context_app.command("list")
+@listing
+def list_all(*, output: As = Output.TABLE) -> None:
+    """List the contexts; `*` marks the current one."""
+    from muster.cli import contexts
+
+    known = contexts.load()
+    if output is Output.JSON:
+        emit_json(known.model_dump(mode="json", exclude_defaults=True))
+        return
+    rows = [
+        ("*" if name == known.current else "", name, one.url, str(one.ca_file or ""), contexts.token_of(one))
+        for name, one in known.contexts.items()
+    ]
+    table(("CURRENT", "NAME", "URL", "CA_FILE", "TOKEN"), rows)
+
+
+@context_app.command("set")
+def set_one(
+    *,
+    name: _Name,
+    url: Annotated[str, typer.Option(help="Gateway URL.", callback=values.url("http", "https"))],
+    ca_file: Annotated[
+        Path | None,
+        typer.Option(help="CA certificates to verify the gateway, in PEM. Default: the system's.", dir_okay=False),
+    ] = None,
+    token_file: Annotated[
+        Path | None, typer.Option(help="File with the API token. Default: the login at the gateway.", dir_okay=False)
+    ] = None,
+    token_command: Annotated[str, typer.Option(help="Command that prints the API token.")] = "",
+    use: Annotated[bool, typer.Option("--use", help="Make it the current context.")] = False,
+) -> None:
+    """Add a context, or replace the one of this name. The first one becomes the current context."""
+    from muster.cli import contexts
+    from muster.cli.api_access import ApiAccess
+    from muster.cli.errors import usage
+
+    if token_file is not None and token_command:
+        raise usage("--token-file, --token-command: give one of the two")
+    access = ApiAccess(
+        url=url.rstrip("/"),
+        token_file=None if token_file is None else token_file.resolve(),
+        token_command=token_command,
+        ca_file=None if ca_file is None else ca_file.resolve(),
+    )
+    contexts.put(name, access, use=use)
+    print_line(f"context {name}: {url}")
+
+
+@context_app.command("use")
+def use_one(*, name: _Name) -> None:
+    """Make a context the current one: commands without --url and --state-dir use its gateway."""
+    from muster.cli import contexts
+
+    print_line(f"context {name}: {contexts.use(name).url}")
+
+
+@context_app.command()
+def delete(*, name: _Name, yes: Yes = False) -> None:
+    """Delete a context."""
+    from muster.cli import contexts
+
+    if not yes:
+        confirm(f"Delete context {name}?")
+    contexts.delete(name)
+    print_line(f"context {name}: deleted")

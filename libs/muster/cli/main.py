@@ -89,6 +89,7 @@ for group in (
     schema_commands.app,
     log_commands.app,
     token_commands.app,
+    login_commands.context_app,
     webhook_commands.app,
     kubernetes_commands.app,
     guard_commands.app,

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, TypeVar
 from muster.bus.logs import TextLines
 from muster.bus.settings import load_settings
 from muster.cli import output, queue_tree, watching
+from muster.cli.api_access import ApiAccess, choose_access
 from muster.cli.errors import CliError, refused, unreachable, usage
 from muster.cli.examples_dir import job_files, queue_file
 from muster.cli.jobfile import load_jobs, sentence
@@ -183,6 +184,7 @@ def _queues_wanted(plan: Plan) -> Path | None:
 
 
 async def _first_steps(plan: Plan, queues: Path | None) -> None:
+    choose_access(ApiAccess(is_local=True))  # a remote gateway never gets the examples of a local stack
     async with connected(plan.options.state_dir) as muster:
         if queues is not None and (plan.queues is not None or not await muster.queues()):
             await set_queues(muster, queues)
