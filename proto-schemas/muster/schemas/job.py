@@ -5,7 +5,7 @@ from typing import Annotated, Literal, Self
 
 from pydantic import Field, model_validator
 
-from muster.schemas.base import InstantNs, JobId, Kept, Label, Name, Text, Wire
+from muster.schemas.base import TEXT_CHARS_MAX, InstantNs, JobId, Kept, Label, Name, Text, Wire
 
 ENV_MAX = 256
 VOLUMES_MAX = 32
@@ -183,7 +183,7 @@ class JobSpec(Kept):
     retries: Annotated[int, Field(ge=0, le=100)] = 0
     command: Annotated[tuple[Text, ...], Field(max_length=COMMAND_MAX)] = ()
     image: Text = ""
-    workdir: Annotated[str, Field(pattern=r"^(/[^\x00-\x1f\x7f]{0,1023})?$")] = ""
+    workdir: Annotated[str, Field(pattern=r"^(/[^\x00-\x1f\x7f]*)?$", max_length=TEXT_CHARS_MAX)] = ""
     labels: Annotated[dict[Label, Text], Field(max_length=LABELS_MAX)] = Field(default_factory=dict)
     preemptible: bool = True
     grace_s: Annotated[float, Field(ge=0, le=GRACE_S_MAX)] = 30.0

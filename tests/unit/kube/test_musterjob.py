@@ -1,5 +1,6 @@
 """The schema of MusterJob says what a JobSpec says, no more and no less."""
 
+import re
 from pathlib import Path
 
 import pytest
@@ -76,6 +77,13 @@ def test_an_object_reads_as_a_job_with_the_keys_of_its_maps_untouched() -> None:
     job = JobSpec.model_validate({**job_body(spec), "name": "train", "team": "blue"})
     assert (job.task_groups[0].gpu_milli, job.task_groups[0].min_replicas) == (500, 1)
     assert (job.labels, job.pod.env, job.pod.secret_env[0].key) == ({"costCentre": "a"}, {"someVar": "b"}, "aKey")
+
+
+def test_the_api_server_can_read_every_pattern() -> None:
+    """It uses RE2, which repeats at most 1,000 times."""
+    patterns = [text(one, "pattern") for one in walk(spec_schema()) if "pattern" in one]
+    assert patterns
+    assert [one for one in patterns for count in re.findall(r"\{(?:\d*,)?(\d+)\}", one) if int(count) > 1_000] == []
 
 
 def test_every_text_and_list_has_a_bound() -> None:

@@ -6,7 +6,7 @@ from typing import Protocol
 
 from muster.schemas.base import InstantNs, JobId, Payload, Text
 from muster.schemas.facts.federation import Assignment, JobRecalled, Reroute
-from muster.schemas.facts.job_requests import EditWish, JobHeld, PendingJobRequest, RequeueWish
+from muster.schemas.facts.job_requests import JobHeld, PendingEdit, PendingJobRequest, PendingRequeue
 from muster.schemas.facts.operations import NodeExcluded, PreflightFailed, PreflightPlan
 from muster.schemas.job import Job, Phase, Priority, Slot
 from muster.schemas.record import StateRecord
@@ -381,11 +381,11 @@ class JobState(StateRecord):
     """The newest `node_losses` without progress between them."""
     failures_in_row: int | None = None
     """Consecutive failures of its own without progress, which `spec.retries` limits; None: `retries_used`."""
-    requeue: RequeueWish | None = None
+    requeue: PendingRequeue | None = None
     """The request to requeue it, without an answer."""
     requeued: bool = False
     """Whether its attempt is being stopped, or was it last, because a user requeued it."""
-    edit: EditWish | None = None
+    edit: PendingEdit | None = None
     """The request to edit it, without an answer."""
 
 
@@ -420,11 +420,11 @@ class RoutedState(StateRecord):
     """Forwarded requests, to be forwarded to the next cluster, too."""
     owed: tuple[Assignment, ...] = ()
     """Assignments that clusters were told to drop and have not confirmed."""
-    requeue: RequeueWish | None = None
+    requeue: PendingRequeue | None = None
     """The request to requeue it, which is not yet forwarded; only the present cluster gets it."""
-    edit: EditWish | None = None
+    edit: PendingEdit | None = None
     """The request to edit it, which is not yet forwarded."""
-    standing_edit: EditWish | None = None
+    standing_edit: PendingEdit | None = None
     """The forwarded request to edit it, to be forwarded to the next cluster, too."""
 
 

@@ -75,14 +75,14 @@ class JobEdited(Payload):
     reason: Text = ""
 
 
-class EditWish(Payload):
+class PendingEdit(Payload):
     """A request to edit a job by `fact` that is not answered yet."""
 
     fact: str
     asked: JobEditRequested
 
 
-def with_edit(older: EditWish | None, newer: EditWish) -> EditWish:
+def with_edit(older: PendingEdit | None, newer: PendingEdit) -> PendingEdit:
     """Return the newer request, with the fields that only the older one sets."""
     if older is None:
         return newer
@@ -90,7 +90,7 @@ def with_edit(older: EditWish | None, newer: EditWish) -> EditWish:
     return newer.model_copy(update={"asked": older.asked.model_copy(update=left)})
 
 
-class RequeueWish(Payload):
+class PendingRequeue(Payload):
     """A request to requeue a job by `fact` that is not answered yet."""
 
     fact: str
@@ -103,9 +103,9 @@ class RequeueWish(Payload):
         return f"requested by {self.principal}: {self.reason}" if self.reason else f"requested by {self.principal}"
 
 
-def requeue_wish(fact: str, asked: JobHoldRequested) -> RequeueWish:
+def requeue_wish(fact: str, asked: JobHoldRequested) -> PendingRequeue:
     """Return the unanswered request of this fact."""
-    return RequeueWish(fact=fact, principal=asked.principal, reason=asked.reason)
+    return PendingRequeue(fact=fact, principal=asked.principal, reason=asked.reason)
 
 
 class Ask(StrEnum):

@@ -12,10 +12,10 @@ from muster.schemas.facts.federation import ClusterPhase
 from muster.schemas.facts.job import JobCancelRequested, JobEnded, JobFinished, JobRouted, JobSubmitted, RoutedState
 from muster.schemas.facts.job_requests import (
     Ask,
-    EditWish,
     JobEditRequested,
     JobHoldRequested,
     JobPriorityRequested,
+    PendingEdit,
     PendingJobRequest,
     pending_job_request,
     requeue_wish,
@@ -101,7 +101,7 @@ def _edit(state: State, fact: Fact, asked: JobEditRequested) -> None:
         state.anomalies[f"{fact.name} of no live job"] += 1
         return
     if fact.name == "edit-requested":
-        record.edit = with_edit(record.edit, EditWish(fact=fact.id, asked=asked))
+        record.edit = with_edit(record.edit, PendingEdit(fact=fact.id, asked=asked))
     else:
         record.last_fact = fact.id
         if record.edit is not None and record.edit.fact in fact.causes:

@@ -14,7 +14,6 @@ from muster.scheduler.core.stores.jobs import HOLDING, WAITING, JobRecord
 from muster.schemas.facts.federation import ContactLost, ContactRenewed, JobRecalled, JobReturned, JobReturnRefused
 from muster.schemas.facts.job_requests import (
     Ask,
-    EditWish,
     JobEdited,
     JobEditRequested,
     JobHeld,
@@ -22,6 +21,7 @@ from muster.schemas.facts.job_requests import (
     JobPriorityRequested,
     JobReprioritised,
     JobRequestRefused,
+    PendingEdit,
     pending_job_request,
     requeue_wish,
     with_edit,
@@ -65,7 +65,7 @@ def _edit_forwarded(state: State, fact: Fact, asked: JobEditRequested) -> None:
     if record is None or record.phase.is_terminal:
         state.anomalies[f"{fact.name} of no live job"] += 1
         return
-    record.edit = with_edit(record.edit, EditWish(fact=fact.id, asked=asked))
+    record.edit = with_edit(record.edit, PendingEdit(fact=fact.id, asked=asked))
     state.due.mark_dirty(record.id)
     enlist(state, record)
 

@@ -31,13 +31,13 @@ from muster.schemas.facts.job import (
 )
 from muster.schemas.facts.job_requests import (
     Ask,
-    EditWish,
     JobEdited,
     JobHeld,
     JobReprioritised,
     JobRequestRefused,
+    PendingEdit,
     PendingJobRequest,
-    RequeueWish,
+    PendingRequeue,
 )
 from muster.schemas.facts.node import DrainRequest
 from muster.schemas.facts.operations import NodeExcluded
@@ -157,7 +157,7 @@ def _answer_requests(state: State, record: JobRecord) -> Draft | None:
     return draft(record, name, payload, causes=(request.fact,))
 
 
-def _answer_edit(record: JobRecord, request: EditWish, policy: Policy) -> Draft:
+def _answer_edit(record: JobRecord, request: PendingEdit, policy: Policy) -> Draft:
     """Return `edited`, or the refusal for a job that does not wait, or for a time that its queue does not allow."""
     asked = request.asked
     total_s, slice_s = asked.total_run_time_s, asked.min_slice_s
@@ -185,7 +185,7 @@ def _above(field: str, value: float, most: float, queue: str) -> str:
     return f"{field} {value:g} is above {most:g}, the maximum of queue {queue}: ask for at most {most:g}"
 
 
-def _answer_requeue(record: JobRecord, request: RequeueWish) -> Draft:
+def _answer_requeue(record: JobRecord, request: PendingRequeue) -> Draft:
     """Return the stop of the attempt, or the refusal for a job without one."""
     if record.phase not in (Phase.PLACED, Phase.RUNNING):
         reason = f"{_STANDS.get(record.phase, 'it waits')}: only a job that is placed or running can be requeued"
