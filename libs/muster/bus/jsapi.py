@@ -31,6 +31,9 @@ DUPLICATE_IN_BATCH = 10201
 STORAGE_ERRORS = frozenset({10023, 10028, 10047, 10077, 10122})
 """Insufficient resources; memory or storage exceeded; store failed (`maximum bytes exceeded`); account's bytes."""
 
+NO_STORE = 10049
+"""The server could not create the store of a stream."""
+
 MESSAGE_TOO_LARGE = frozenset({10054, 10097})
 """The body or the headers exceed the stream's limit: the same message is always refused."""
 

@@ -1,5 +1,6 @@
 """The streams of a stack, created by one bootstrap step at every start, with their limits and sources."""
 
+import asyncio
 import logging
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -21,7 +22,7 @@ from muster.bus.names import (
     store_stream,
     telemetry_stream,
 )
-from muster.bus.ports import StreamConflictError
+from muster.bus.ports import ApiError, StreamConflictError
 from muster.bus.settings import BusSettings, Settings
 from muster.core.instant import NS_PER_S
 from muster.schemas.access import TOKENS_BUCKET
@@ -29,6 +30,8 @@ from muster.schemas.registry import TABLE, StreamRole
 from muster.schemas.subjects import DEAD_STREAM, FED_LOG, FED_UP_LOG, cluster_log
 
 DUPLICATE_WINDOW_S = 120
+CREATE_ATTEMPTS_MAX, CREATE_PAUSE_S = 5, 0.2
+"""Attempts to create a stream whose store the server cannot create, and the wait between them."""
 DEAD_BYTES_MAX = 256 * 1024**2
 TELEMETRY_AGE_S = 900
 TELEMETRY_BYTES_MAX = 512 * 1024**2
@@ -156,8 +159,7 @@ async def bootstrap(connection: Client, settings: Settings, *, alone: bool = Fal
 async def _ensure(connection: Client, wanted: StreamPlan) -> None:
     found = await jsapi.stream_info(connection, wanted.name)
     if found is None:
-        config = {"name": wanted.name, **wanted.config, **_with_sources(wanted.sources)}
-        await jsapi.call(connection, f"STREAM.CREATE.{wanted.name}", config)
+        await _create(connection, wanted)
         return
     _refuse_foreign(wanted, found)
     config = {**found.config, **wanted.config, **_with_sources(_merged(found.config, wanted.sources))}
@@ -167,6 +169,21 @@ async def _ensure(connection: Client, wanted: StreamPlan) -> None:
     _refuse_loss(wanted, found)
     _logger.warning("stream %s: updating %s", wanted.name, ", ".join(drifted))
     await jsapi.call(connection, f"STREAM.UPDATE.{wanted.name}", config)
+
+
+async def _create(connection: Client, wanted: StreamPlan) -> None:
+    """Create a stream. While the accounts of a new server begin, it may fail to make the directory of a store."""
+    config = {"name": wanted.name, **wanted.config, **_with_sources(wanted.sources)}
+    for attempt in range(1, CREATE_ATTEMPTS_MAX + 1):
+        try:
+            await jsapi.call(connection, f"STREAM.CREATE.{wanted.name}", config)
+        except ApiError as error:
+            if error.err_code != jsapi.NO_STORE or attempt == CREATE_ATTEMPTS_MAX:
+                raise
+            _logger.warning("stream %s: %s; attempt %d", wanted.name, error, attempt)
+            await asyncio.sleep(CREATE_PAUSE_S)
+        else:
+            return
 
 
 def _refuse_foreign(wanted: StreamPlan, found: jsapi.StreamInfo) -> None:

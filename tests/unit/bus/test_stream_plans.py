@@ -4,10 +4,13 @@ from pathlib import Path
 from typing import cast
 
 import pytest
+from nats.aio.client import Client
 from pydantic import ValidationError
 
+from muster.bus import jsapi, streams
+from muster.bus.ports import ApiError
 from muster.bus.settings import Settings
-from muster.bus.streams import StreamPlan, plan
+from muster.bus.streams import StreamPlan, bootstrap, plan
 
 BOTH = {"clusters": [{"name": "east"}, {"name": "west"}]}
 
@@ -59,3 +62,38 @@ def test_a_centre_without_clusters_and_one_named_otherwise_are_refused() -> None
     with pytest.raises(ValidationError, match="north"):
         settings(role="centre", cluster="north", federation=BOTH)
     assert settings(role="centre", federation=BOTH).cluster == "east"
+
+
+class FakeApi:
+    """A server without streams, whose first attempts to create a store fail."""
+
+    def __init__(self, *, failures: int, code: int = jsapi.NO_STORE) -> None:
+        self.created: list[str] = []
+        self._left, self._code = failures, code
+
+    async def stream_info(self, _: Client, name: str) -> None:
+        assert name not in self.created
+
+    async def call(self, _: Client, request: str, __: object) -> bytes:
+        if self._left:
+            self._left -= 1
+            raise ApiError(self._code, "error creating store for stream")
+        self.created.append(request.removeprefix("STREAM.CREATE."))
+        return b""
+
+
+@pytest.mark.parametrize(("failures", "code", "is_created"), [(4, 10049, True), (5, 10049, False), (1, 10052, False)])
+async def test_a_stream_whose_store_cannot_be_created_yet_is_tried_again(
+    failures: int, code: int, is_created: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    api = FakeApi(failures=failures, code=code)
+    monkeypatch.setattr(streams.jsapi, "stream_info", api.stream_info)
+    monkeypatch.setattr(streams.jsapi, "call", api.call)
+    monkeypatch.setattr(streams, "CREATE_PAUSE_S", 0.0)
+    connection = cast("Client", None)
+    if is_created:
+        await bootstrap(connection, settings(cluster="atlas"))
+        assert set(api.created) == set(plans(cluster="atlas"))
+    else:
+        with pytest.raises(ApiError, match=str(code)):
+            await bootstrap(connection, settings(cluster="atlas"))
