@@ -1,7 +1,5 @@
 """Ended jobs as rows, and their sums by team, queue, user or job. Every figure comes from the rows of the jobs."""
 
-import csv
-import io
 import re
 from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass
@@ -11,9 +9,11 @@ from typing import TYPE_CHECKING
 
 from muster.bus.clock import SystemTime
 from muster.cli import moments, output
-from muster.cli.accounting_commands import Form, ReportBy
+from muster.cli.accounting_commands import ReportBy
 from muster.cli.errors import refused, usage
-from muster.cli.output import print_lines, print_note
+from muster.cli.options import Output
+from muster.cli.output import print_note
+from muster.cli.presentation import chosen
 from muster.cli.session import call
 from muster.cli.text import duration, gpus, node_list
 from muster.core.instant import NS_PER_S
@@ -119,26 +119,26 @@ def moment(text: str, *, option: str, now_ns: int) -> int:
     return moments.moment_ns(text, option=option)
 
 
-def history(state_dir: Path, form: Form, ended: Ended, *, limit: int) -> None:
+def history(state_dir: Path, form: Output, ended: Ended, *, limit: int) -> None:
     """Print ended jobs, the last to end first. Raises CliError."""
     jobs = _read(state_dir, ended, limit=limit)
-    if form is Form.JSON:
+    if form is Output.JSON:
         output.emit_models(jobs)
         return
-    is_short = form is Form.TABLE
+    is_short = form is Output.TABLE
     headings = COLUMNS if is_short else COLUMNS_ALL
-    _print(headings, (job_row(job)[: len(headings)] for job in jobs), form)
+    output.table(headings, (job_row(job)[: len(headings)] for job in jobs), right=NUMBERS)
     if len(jobs) == limit:
         print_note(f"at most {limit} jobs are shown; --limit raises this number")
 
 
-def report(state_dir: Path, form: Form, ended: Ended, *, by: ReportBy, most: int) -> None:
+def report(state_dir: Path, form: Output, ended: Ended, *, by: ReportBy, most: int) -> None:
     """Print sums over ended jobs. Raises CliError, also if there are more than `most` jobs."""
     jobs = _read(state_dir, ended, limit=most + 1)
     if len(jobs) > most:
         raise refused(f"--from: more than {most} jobs ended in this period; give a shorter one with --from and --to")
     accounts = sums(jobs, by)
-    if form is Form.JSON:
+    if form is Output.JSON:
         output.emit_json({"by": by.value, "rows": [asdict(one) for one in accounts]})
         return
     named = ("NAME",) if by is ReportBy.JOB else ()
@@ -146,9 +146,9 @@ def report(state_dir: Path, form: Form, ended: Ended, *, by: ReportBy, most: int
         by.value.upper(), *named, "JOBS", "FAILED", "GPU_H", "MEASURED_H", "BUSY_H", "BUSY", "WAITED_H", "PREEMPTIONS",
     )  # fmt: skip
     rows = [account_row(one, named=bool(named)) for one in accounts]
-    if form is not Form.CSV and len(accounts) > 1:
+    if len(accounts) > 1 and not (chosen().csv or chosen().sort_by):  # a sorted total would stand anywhere
         rows.append(account_row(total(jobs), named=bool(named)))
-    _print(headings, rows, form)
+    output.table(headings, rows, right=NUMBERS)
 
 
 def total(jobs: Iterable[JobView]) -> Account:
@@ -208,14 +208,3 @@ def _read(state_dir: Path, ended: Ended, *, limit: int) -> Sequence[JobView]:
         )
 
     return call(state_dir, ask)
-
-
-def _print(headings: Sequence[str], rows: Iterable[Sequence[str]], form: Form) -> None:
-    if form is not Form.CSV:
-        output.table(headings, rows, right=NUMBERS)
-        return
-    text = io.StringIO()
-    writer = csv.writer(text, lineterminator="\n")
-    writer.writerow(headings)
-    writer.writerows(rows)
-    print_lines(text.getvalue())

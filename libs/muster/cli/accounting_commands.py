@@ -6,18 +6,9 @@ from typing import Annotated
 import typer
 
 from muster.cli import values
-from muster.cli.options import StateDir, Team
+from muster.cli.options import As, Output, StateDir, Team, listing
 
 LIMIT_MAX = 100_000
-
-
-class Form(StrEnum):
-    """How ended jobs and sums are printed. wide: the table with all columns; csv: the same columns; json: views."""
-
-    TABLE = "table"
-    WIDE = "wide"
-    JSON = "json"
-    CSV = "csv"
 
 
 class EndedState(StrEnum):
@@ -38,7 +29,6 @@ class ReportBy(StrEnum):
     JOB = "job"
 
 
-_AsAccounting = Annotated[Form, typer.Option("--output", "-o", help="table, wide, json (stable shapes) or csv.")]
 _Queue = Annotated[str, typer.Option("--queue", help="Only jobs of this queue.", callback=values.queue)]
 _user = values.kind("user's name", r"\S{1,253}", "use at most 253 characters without spaces")
 _User = Annotated[str, typer.Option(help="Only jobs that this user submitted.", callback=_user)]
@@ -56,10 +46,11 @@ def register(app: typer.Typer) -> None:
     app.add_typer(_report)
 
 
+@listing
 def history(
     *,
     state_dir: StateDir,
-    output: _AsAccounting = Form.TABLE,
+    output: As = Output.TABLE,
     user: _User = "",
     team: Team = "",
     queue: _Queue = "",
@@ -75,10 +66,11 @@ def history(
     accounting.history(state_dir, output, ended, limit=limit)
 
 
+@listing
 def usage(
     *,
     state_dir: StateDir,
-    output: _AsAccounting = Form.TABLE,
+    output: As = Output.TABLE,
     by: Annotated[ReportBy, typer.Option(help="What a row sums up.")] = ReportBy.TEAM,
     user: _User = "",
     team: Team = "",

@@ -12,7 +12,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from muster.cli.api_access import ApiAccess
 from muster.cli.errors import usage
-from muster.cli.files import write_private
+from muster.cli.files import config_dir, write_private
 
 CONTEXTS_MAX = 200
 FILE_BYTES_MAX = 256 * 1024
@@ -30,8 +30,6 @@ class Contexts(BaseModel):
 
 def file_of_user() -> Path:
     """Return the file of this user's contexts, which need not exist."""
-    from muster.cli.login import config_dir
-
     return config_dir(os.environ, home=Path.home()) / "contexts.json"
 
 

@@ -14,7 +14,7 @@ from pydantic import JsonValue, ValidationError
 from muster.cli import output
 from muster.cli.errors import usage
 from muster.cli.files import read_text
-from muster.cli.jobfile import sentence, yaml_value
+from muster.cli.jobfile import assignment, sentence, yaml_value
 from muster.cli.options import Output
 from muster.cli.output import print_line
 from muster.cli.session import call
@@ -73,9 +73,7 @@ def _fields(job: JobView) -> dict[str, JsonValue]:
 def _assigned(assignments: Sequence[str]) -> dict[str, JsonValue]:
     found: dict[str, JsonValue] = {}
     for one in assignments:
-        name, equals, text = one.partition("=")
-        if not equals or not name:
-            raise usage(f"--set: {one[:60]!r} is not FIELD=VALUE; write for example --set priority=90")
+        name, text = assignment(one, example="priority=90")
         if name in found:
             raise usage(f"--set: {name[:60]!r} is given twice; give it once")
         found[name] = yaml_value(text, place=f"--set: {name[:60]}")

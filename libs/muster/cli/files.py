@@ -3,6 +3,7 @@
 import os
 import select
 import stat
+from collections.abc import Mapping
 from pathlib import Path
 
 import typer
@@ -29,6 +30,12 @@ def read_text(path: Path, *, bytes_max: int, form: str) -> str:
         return content.decode("utf-8")
     except UnicodeDecodeError as error:
         raise usage(f"{where}: is not UTF-8 at byte {error.start}; give a {form} in UTF-8") from error
+
+
+def config_dir(environment: Mapping[str, str], *, home: Path) -> Path:
+    """Return `muster` in the user's configuration directory."""
+    base = Path(environment.get("XDG_CONFIG_HOME", ""))
+    return (base if base.is_absolute() else home / ".config") / "muster"
 
 
 def write_private(file: Path, text: str) -> None:

@@ -169,7 +169,7 @@ class WithWords(TyperCommand):
 
 
 def words_of(context: typer.Context) -> tuple[str, ...] | None:
-    """Return what stands behind `--`; None without a `--`."""
+    """Return the words after `--`; None without a `--`."""
     words: tuple[str, ...] | None = context.meta.get(_WORDS)
     return words
 
@@ -222,7 +222,6 @@ def submit(
     """
     from muster.cli import job_spec, submitting
     from muster.cli.jobfile import load_jobs
-    from muster.cli.output import print_note
 
     words = words_of(context)
     check_words(words, shape)
@@ -241,8 +240,7 @@ def submit(
         specs = [templates.made(template, shape, given=given, words=words or (), assignments=set_ or ())]
     else:
         specs = load_jobs(file) if file else [job_spec.from_options(shape, words=words or ())]
-    for warning in dict.fromkeys(one for spec in specs for one in job_spec.key_warnings(spec)):
-        print_note(f"warning: {warning}")
+    job_spec.print_key_warnings(specs)
     if dry_run:
         submitting.dry_run(state_dir, specs, output)
         return

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from muster.client import Muster
 
 POLL_S = 1.0
-"""Interval between two looks at a job that has no output to wait for, in seconds."""
+"""Interval between two looks at a job, in seconds."""
 
 
 @dataclass(frozen=True, slots=True)

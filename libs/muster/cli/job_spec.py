@@ -5,13 +5,14 @@ import math
 import re
 import shlex
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
 from pydantic import JsonValue, ValidationError
 
 from muster.cli.errors import usage
 from muster.cli.job_commands import JobOptions
 from muster.cli.jobfile import sentence
+from muster.cli.output import print_note
 from muster.schemas.job import JobSpec, TaskGroup
 
 OPTIONS = tuple(field.name for field in dataclasses.fields(JobOptions))
@@ -121,6 +122,12 @@ def _pairs(pairs: Sequence[str], *, option: str, form: str, example: str) -> dic
             raise usage(f"{option}: {name!r} is given with two values; give it once")
         found[name] = value
     return found
+
+
+def print_key_warnings(specs: Iterable[JobSpec]) -> None:
+    """Print each warning of `key_warnings` once."""
+    for warning in dict.fromkeys(one for spec in specs for one in key_warnings(spec)):
+        print_note(f"warning: {warning}")
 
 
 def key_warnings(spec: JobSpec) -> Iterator[str]:

@@ -42,6 +42,14 @@ def plain(value: object, *, place: str) -> JsonValue:
     return _Walk(place).copy(value, "", ())
 
 
+def assignment(text: str, *, example: str) -> tuple[str, str]:
+    """Split `FIELD=VALUE` of --set. Raises CliError."""
+    field, equals, value = text.partition("=")
+    if not equals or not field:
+        raise usage(f"--set: {text[:60]!r} is not FIELD=VALUE; write for example --set {example}")
+    return field, value
+
+
 def yaml_value(text: str, *, place: str) -> JsonValue:
     """Return the value of a YAML text, None for an empty one. Raises CliError that names the place."""
     try:

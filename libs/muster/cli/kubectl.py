@@ -7,7 +7,6 @@ import asyncio
 import os
 import re
 import shutil
-import signal
 import subprocess
 from collections.abc import AsyncGenerator, AsyncIterator, Sequence
 from contextlib import suppress
@@ -15,7 +14,7 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from muster.cli.errors import refused, usage
-from muster.cli.output import print_note
+from muster.cli.output import interrupting_child, print_note
 from muster.core.instant import NS_PER_S
 from muster.schemas.live import OutputLine
 from muster.schemas.pods import KUBERNETES, JobPod, JobPods
@@ -114,11 +113,8 @@ def terminal_options() -> list[str]:
 
 def interactive(command: Sequence[str]) -> int:
     """Run a command on this terminal, and return its exit code. Ctrl-C is for the command."""
-    before = signal.signal(signal.SIGINT, lambda *_: None)  # not SIG_IGN, which the command would inherit
-    try:
+    with interrupting_child():
         return subprocess.run(list(command), check=False).returncode  # noqa: S603 - the user's own kubectl
-    finally:
-        signal.signal(signal.SIGINT, before)
 
 
 async def read_output(

@@ -15,7 +15,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from muster.bus.clock import SystemTime, TimeSource
 from muster.bus.gateway_settings import is_protected
-from muster.cli.files import write_private
+from muster.cli.files import config_dir, write_private
 from muster.client.tokens import TokenError, checked
 from muster.core.instant import NS_PER_S
 
@@ -216,12 +216,6 @@ async def _renewed(login: Login) -> Login:
     granted = _read(_Granted, (status, body))
     refresh = granted.refresh_token or login.refresh_token
     return login.model_copy(update={"token": granted.token(login.uses), "refresh_token": refresh})
-
-
-def config_dir(environment: Mapping[str, str], *, home: Path) -> Path:
-    """Return `muster` in the user's configuration directory."""
-    base = Path(environment.get("XDG_CONFIG_HOME", ""))
-    return (base if base.is_absolute() else home / ".config") / "muster"
 
 
 def login_file(environment: Mapping[str, str], *, home: Path) -> Path:

@@ -138,9 +138,7 @@ def _url_of(state_dir: Path) -> str:
 
 
 context_app = typer.Typer(name="context", help="Named gateways: list, choose and change them.", no_args_is_help=True)
-context_name = values.kind(
-    "context's name", "[A-Za-z0-9][A-Za-z0-9._-]{0,62}", "use at most 63 letters, digits, `.`, `_` and `-`"
-)
+context_name = values.own_name("context's name")
 _Name = Annotated[str, typer.Argument(help="Name of the context.", metavar="NAME", callback=context_name)]
 
 

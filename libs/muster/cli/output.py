@@ -5,13 +5,9 @@ escapes and rich's markup is plain text. No other module of the command line wri
 (`tests/unit/cli/test_output.py` reads them all).
 """
 
-import csv
 import json
 import os
-import shlex
 import shutil
-import signal
-import subprocess
 import sys
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, redirect_stdout
@@ -326,6 +322,8 @@ def _cut(cell: str, width: int) -> str:
 
 
 def _print_csv(rows: Iterable[Row]) -> None:
+    import csv
+
     written = StringIO()
     csv.writer(written, lineterminator="\n").writerows(rows)
     print_lines(written.getvalue())
@@ -402,18 +400,32 @@ def _pager() -> Sequence[str]:
         return ()
     for variable in ("MUSTER_PAGER", "PAGER"):
         if variable in os.environ:
+            import shlex
+
             return shlex.split(os.environ[variable])
     return PAGER if shutil.which(PAGER[0]) else ()
 
 
 def _shown_by(words: Sequence[str], content: str) -> bool:
     """Run the pager; return False if it cannot be started."""
-    before = signal.signal(signal.SIGINT, lambda *_: None)  # Ctrl-C is for the pager
+    import subprocess
+
     try:
-        subprocess.run(words, input=content.encode(), env={"LESS": "FRX", **os.environ}, check=False)  # noqa: S603
+        with interrupting_child():
+            subprocess.run(words, input=content.encode(), env={"LESS": "FRX", **os.environ}, check=False)  # noqa: S603
     except OSError as error:
         print_note(f"PAGER: {words[0]} cannot be started ({error.strerror}); the result follows without it")
         return False
+    return True
+
+
+@contextmanager
+def interrupting_child() -> Iterator[None]:
+    """Leave Ctrl-C to a program that runs on this terminal."""
+    import signal
+
+    before = signal.signal(signal.SIGINT, lambda *_: None)  # not SIG_IGN, which the program would inherit
+    try:
+        yield
     finally:
         signal.signal(signal.SIGINT, before)
-    return True

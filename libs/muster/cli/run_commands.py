@@ -245,11 +245,9 @@ def shell(
 def _spec(shape: JobOptions, words: tuple[str, ...]) -> "JobSpec":
     """Return the job; print a warning for values that look like keys. Raises CliError."""
     from muster.cli import job_spec
-    from muster.cli.output import print_note
 
     spec = job_spec.from_options(shape, words=words)
-    for warning in dict.fromkeys(job_spec.key_warnings(spec)):
-        print_note(f"warning: {warning}")
+    job_spec.print_key_warnings([spec])
     return spec
 
 

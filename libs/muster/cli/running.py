@@ -12,7 +12,7 @@ import typer
 from muster.bus.clock import SystemTime
 from muster.cli import job_output, kubectl
 from muster.cli.errors import CliError, ExitCode, JobsFailedError, refused
-from muster.cli.job_output import LineFormat, Wanted
+from muster.cli.job_output import POLL_S, LineFormat, Wanted
 from muster.cli.output import print_note
 from muster.cli.run_commands import INTERRUPTED
 from muster.cli.session import as_cli_error, call, connected
@@ -25,8 +25,6 @@ from muster.schemas.views import JobView
 if TYPE_CHECKING:
     from muster.client import Muster
 
-POLL_S = 1.0
-"""Interval between two looks at a job, in seconds."""
 QUIET_S = 3.0
 """How long a job waits before the reason is printed, in seconds."""
 WHY_EVERY_S = 10.0

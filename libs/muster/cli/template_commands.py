@@ -11,8 +11,7 @@ from muster.cli.options import As, Output, Yes
 app = typer.Typer(
     name="template", help="Named job templates of this user, for `submit --template NAME`.", no_args_is_help=True
 )
-_NAME = "[A-Za-z0-9][A-Za-z0-9._-]{0,62}"
-template_name = values.kind("template's name", _NAME, "use at most 63 letters, digits, `.`, `_` and `-`")
+template_name = values.own_name("template's name")
 _Name = Annotated[str, typer.Argument(help="Name of the template.", metavar="NAME", callback=template_name)]
 
 

@@ -15,12 +15,11 @@ from pydantic import JsonValue, ValidationError
 
 from muster.cli import job_spec, output
 from muster.cli.errors import CliError, usage
-from muster.cli.files import write_private
+from muster.cli.files import config_dir, write_private
 from muster.cli.job_commands import JobOptions
-from muster.cli.jobfile import load_jobs, sentence, yaml_value
-from muster.cli.login import config_dir
+from muster.cli.jobfile import assignment, load_jobs, sentence, yaml_value
 from muster.cli.options import Output
-from muster.cli.output import print_line, print_lines, print_note
+from muster.cli.output import print_line, print_lines
 from muster.cli.text import gpus
 from muster.schemas.base import parse_request
 from muster.schemas.job import JobSpec, TaskGroup
@@ -46,18 +45,15 @@ def file_of(name: str) -> Path:
 
 def save(name: str, source: Path, *, replace: bool) -> None:
     """Check the file of one job, and keep it. Raises CliError."""
-    jobs = load_jobs(source)
-    if len(jobs) != 1:
-        raise usage(f"{source}: holds {len(jobs)} jobs; a template is one job")
-    for warning in job_spec.key_warnings(jobs[0]):
-        print_note(f"warning: {warning}")
+    job = _job_in(source)
+    job_spec.print_key_warnings([job])
     file = file_of(name)
     if not replace and file.exists():
         raise usage(f"NAME: there is a template {name}; --replace replaces it")
     if not file.exists() and len(_files()) >= TEMPLATES_MAX:
         raise usage(f"NAME: there are {TEMPLATES_MAX} templates; remove some with `muster template rm`")
     try:
-        write_private(file, _yaml(fields_of(jobs[0])))
+        write_private(file, _yaml(fields_of(job)))
     except OSError as error:
         raise usage(f"NAME: {file} cannot be written ({error.strerror}); no template was saved") from error
     print_line(f"{name}: saved in {file}")
@@ -65,9 +61,19 @@ def save(name: str, source: Path, *, replace: bool) -> None:
 
 def load(name: str) -> JobSpec:
     """Return the job of a template. Raises CliError."""
+    return _job_in(_existing(name))
+
+
+def _existing(name: str) -> Path:
+    """Return the file of a template. Raises CliError if there is none."""
     file = file_of(name)
     if not file.is_file():
         raise usage(f"NAME: there is no template {name}; `muster template list` shows them")
+    return file
+
+
+def _job_in(file: Path) -> JobSpec:
+    """Return the only job of a file. Raises CliError."""
     jobs = load_jobs(file)
     if len(jobs) != 1:
         raise usage(f"{file}: holds {len(jobs)} jobs; a template is one job")
@@ -96,9 +102,7 @@ def show_all(form: Output) -> None:
 
 def remove(name: str, *, yes: bool) -> None:
     """Remove a template. Raises CliError."""
-    file = file_of(name)
-    if not file.is_file():
-        raise usage(f"NAME: there is no template {name}; `muster template list` shows them")
+    file = _existing(name)
     if not yes:
         output.confirm(f"Remove the template {name}?")
     try:
@@ -141,9 +145,7 @@ def assigned(fields: Fields, assignments: Sequence[str]) -> Fields:
     """
     changed: JsonValue = json.loads(json.dumps(fields))
     for one in assignments:
-        path, equals, text = one.partition("=")
-        if not equals or not path:
-            raise usage(f"--set: {one[:60]!r} is not FIELD=VALUE; write for example --set gpus=16")
+        path, text = assignment(one, example="gpus=16")
         parts = path.split(".")
         if len(parts) > DEPTH_MAX:
             raise usage(f"--set: {path[:60]!r} has more than {DEPTH_MAX} parts; give the path of a field")

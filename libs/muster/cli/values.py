@@ -66,6 +66,13 @@ job_id = kind("job id", "[A-Z2-7]{26}", "give the 26 characters A-Z and 2-7 that
 name = kind("name", NAME, NAME_FORM)
 team, queue, cluster = (kind(f"{of} name", NAME, NAME_FORM) for of in ("team", "queue", "cluster"))
 node, device, choice = (kind(f"{of} name", _OBJECT, _OBJECT_FORM) for of in ("node", "device", "choice"))
+
+
+def own_name(what: str) -> Callable[..., Value]:
+    """Return a callback that validates the names that users give to a `what` of their own."""
+    return kind(what, "[A-Za-z0-9][A-Za-z0-9._-]{0,62}", "use at most 63 letters, digits, `.`, `_` and `-`")
+
+
 token_id = kind("token id", "[0-9a-f]{64}", "give the 64 characters that `muster token list` shows")
 key = kind("idempotency key", "[\x21-\x7e]{1,200}", "use 1 to 200 printable ASCII characters without spaces")
 share = kind("number of nodes", "[1-9][0-9]{0,5}|([1-9][0-9]?|100)%", "give 10, for example, or a share such as 5%")

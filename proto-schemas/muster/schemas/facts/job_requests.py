@@ -103,7 +103,7 @@ class PendingRequeue(Payload):
         return f"requested by {self.principal}: {self.reason}" if self.reason else f"requested by {self.principal}"
 
 
-def requeue_wish(fact: str, asked: JobHoldRequested) -> PendingRequeue:
+def pending_requeue(fact: str, asked: JobHoldRequested) -> PendingRequeue:
     """Return the unanswered request of this fact."""
     return PendingRequeue(fact=fact, principal=asked.principal, reason=asked.reason)
 

@@ -18,7 +18,7 @@ from muster.schemas.facts.job_requests import (
     PendingEdit,
     PendingJobRequest,
     pending_job_request,
-    requeue_wish,
+    pending_requeue,
     with_edit,
     with_pending,
     without_answered,
@@ -86,7 +86,7 @@ def _requeue(state: State, fact: Fact, asked: JobHoldRequested) -> None:
         state.anomalies[f"{fact.name} of no live job"] += 1
         return
     if fact.name == "requeue-requested":
-        record.requeue = requeue_wish(fact.id, asked)
+        record.requeue = pending_requeue(fact.id, asked)
     else:
         record.last_fact = fact.id
         if record.requeue is not None and record.requeue.fact in fact.causes:

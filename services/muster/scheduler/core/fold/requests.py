@@ -23,7 +23,7 @@ from muster.schemas.facts.job_requests import (
     JobRequestRefused,
     PendingEdit,
     pending_job_request,
-    requeue_wish,
+    pending_requeue,
     with_edit,
     with_pending,
     without_answered,
@@ -54,7 +54,7 @@ def _requeue_forwarded(state: State, fact: Fact, asked: JobHoldRequested) -> Non
     if record is None or record.phase.is_terminal:
         state.anomalies[f"{fact.name} of no live job"] += 1
         return
-    record.requeue = requeue_wish(fact.id, asked)
+    record.requeue = pending_requeue(fact.id, asked)
     state.due.mark_dirty(record.id)
 
 
